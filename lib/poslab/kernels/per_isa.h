@@ -6,15 +6,14 @@
 //   name.kernel.cpp  namespace poslab::kernels::POSLAB_KERNEL_NAMESPACE {
 //                    extern const NameKernels name_kernels = {f32};
 //                    }
-//   name.cpp         POSLAB_CHOOSE_ISA(isa, name_kernels).f32(x, n);
+//   name.cpp         #include "poslab/kernels/isa.h"
+//                    POSLAB_CHOOSE_ISA(isa, name_kernels).f32(x, n);
 //
 // A kernel source must emit no function that other objects share: the linker keeps one copy of an inline function or
 // template instance, and it could keep the AVX-512 one for all. So kernel sources use vector types (simd.h),
 // intrinsics, plain loops and static functions, and nothing from the standard library or fmt beyond <cstddef>,
 // <cstdint> and <cstring>.
 #pragma once
-
-#include "poslab/kernels/isa.h"
 
 #ifdef __x86_64__
 #define POSLAB_DECLARE_PER_ISA(type, table) \
