@@ -1,0 +1,122 @@
+#include "poslab/core/threads.h"
+
+#include <doctest/doctest.h>
+#include <stdlib.h>
+
+#include <atomic>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace poslab {
+namespace {
+
+struct TemporaryFolder {
+  std::filesystem::path path;
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "poslab-threads-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    path = name;
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path); }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  void write(const std::string& file, const std::string& text) const {
+    std::filesystem::create_directories((path / file).parent_path());
+    std::ofstream(path / file) << text;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("every task runs exactly once, whatever the thread count") {
+  for (int threads : {-1, 0, 1, 2, 7}) {
+    for (std::int64_t n : {0, 1, 2, 1000}) {
+      std::vector<std::atomic<int>> runs(static_cast<std::size_t>(n));
+      parallel_for(n, threads, [&](std::int64_t i) { ++runs[static_cast<std::size_t>(i)]; });
+      for (const auto& count : runs) CHECK(count == 1);
+    }
+  }
+}
+
+TEST_CASE("one thread runs inline and in order") {
+  const auto caller = std::this_thread::get_id();
+  std::vector<std::int64_t> order;
+  parallel_for(4, 1, [&](std::int64_t i) {
+    CHECK(std::this_thread::get_id() == caller);
+    order.push_back(i);
+  });
+  CHECK(order == std::vector<std::int64_t>{0, 1, 2, 3});
+}
+
+TEST_CASE("several threads take part") {
+  std::atomic<int> arrived{0};
+  parallel_for(2, 2, [&](std::int64_t) {
+    ++arrived;
+    while (arrived < 2) std::this_thread::yield();  // ends only when both tasks run at once
+  });
+  CHECK(arrived == 2);
+}
+
+TEST_CASE("the exception of the lowest task is rethrown after all threads have stopped") {
+  for (int threads : {1, 2, 4}) {
+    for (int round = 0; round < 50; ++round) {
+      std::atomic<int> running{0};
+      try {
+        parallel_for(100, threads, [&](std::int64_t i) {
+          ++running;
+          const bool bad = i >= 10;
+          --running;
+          if (bad) throw std::runtime_error(std::to_string(i));
+        });
+        FAIL("no exception");
+      } catch (const std::runtime_error& e) {
+        CHECK(std::string(e.what()) == "10");
+      }
+      CHECK(running == 0);
+    }
+  }
+}
+
+TEST_CASE("parallel_for may be nested") {
+  std::atomic<int> runs{0};
+  parallel_for(4, 2, [&](std::int64_t) { parallel_for(4, 2, [&](std::int64_t) { ++runs; }); });
+  CHECK(runs == 16);
+}
+
+TEST_CASE("cores are at least one and no more than the machine's") {
+  CHECK(available_cores() >= 1);
+  CHECK(available_cores() <= static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+TEST_CASE("the tightest quota on the way to the root counts") {
+  const TemporaryFolder folder;
+  folder.write("cpu.max", "max 100000\n");
+  folder.write("a/cpu.max", "150000 100000\n");
+  folder.write("a/b/cpu.max", "400000 100000\n");
+  const std::string root = folder.path.string();
+  CHECK(cgroup_cpus("0::/a/b\n", root) == 1.5);
+  CHECK(cgroup_cpus("0::/a\n", root) == 1.5);
+  CHECK(std::isinf(cgroup_cpus("0::/\n", root)));
+  CHECK(std::isinf(cgroup_cpus("0::/elsewhere\n", root)));
+  CHECK(std::isinf(cgroup_cpus("", root)));
+  CHECK(std::isinf(cgroup_cpus("nonsense\n", root)));
+}
+
+TEST_CASE("quotas of the first cgroup version are read too") {
+  const TemporaryFolder folder;
+  folder.write("cpu/job/cpu.cfs_quota_us", "50000\n");
+  folder.write("cpu/job/cpu.cfs_period_us", "100000\n");
+  folder.write("cpu/cpu.cfs_quota_us", "-1\n");
+  folder.write("cpu/cpu.cfs_period_us", "100000\n");
+  const std::string root = folder.path.string();
+  CHECK(cgroup_cpus("4:memory:/job\n3:cpu,cpuacct:/job\n", root) == 0.5);
+  CHECK(std::isinf(cgroup_cpus("4:memory:/job\n3:cpuacct,cpu:/\n", root)));
+}
+
+}  // namespace poslab
