@@ -1,0 +1,36 @@
+// Learned position vectors: one trained row per position and nothing beyond the last (GPT-2, BERT). A trained table is
+// read from a file; before training it is drawn as GPT-2 does, normal with standard deviation 0.02.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "poslab/core/random.h"
+
+namespace poslab {
+
+class LearnedTable {
+ public:
+  // values [max_position_embeddings, d_model], row by row. Throws std::invalid_argument "[LearnedTable] ..." when
+  // the sizes disagree or are below 1.
+  LearnedTable(std::int64_t max_position_embeddings, std::int64_t d_model, std::vector<double> values);
+  // The same from the generator's next normals, times 0.02; at most 2^28 values.
+  LearnedTable(std::int64_t max_position_embeddings, std::int64_t d_model, Generator& generator);
+
+  std::int64_t max_position_embeddings() const { return max_position_embeddings_; }
+  std::int64_t d_model() const { return d_model_; }
+  // The vector of a position; throws std::invalid_argument "[LearnedTable] ..." for one that has none.
+  std::span<const double> row(std::int64_t position) const;
+
+ private:
+  std::int64_t max_position_embeddings_;
+  std::int64_t d_model_;
+  std::vector<double> values_;
+};
+
+// Throws std::invalid_argument "[learned_positions] ..." unless a text of n_positions tokens fits a table of
+// max_position_embeddings rows; the message names both and says what to do.
+void require_learned_positions(std::int64_t n_positions, std::int64_t max_position_embeddings);
+
+}  // namespace poslab
