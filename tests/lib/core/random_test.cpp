@@ -109,6 +109,20 @@ TEST_CASE("a 2^63 range shows the raw 64-bit draws") {
   });
 }
 
+TEST_CASE("ranges that reject a quarter of the draws follow numpy") {
+  // numpy 1.24.2: default_rng(7).integers(0, 3 * 2**30, 12), then default_rng(7).integers(-2**62, 2**61 + 1, 12).
+  const std::vector<std::int64_t> narrow = {3043751912, 2013573438, 2203897839, 1862810377, 2498658503, 2685377905,
+                                            725443136,  178879731,  966903282,  2813912609, 16960732,   1609925925};
+  const std::vector<std::int64_t> wide = {-287569983142757388,  1594816493779838968,  754142260169547141,
+                                          -3053808744433987912, 1431145297297133236,  1069185404059173523,
+                                          -1374732399083088532, -2515450409588264293, -2848618247567067238,
+                                          -1121458791239975765, -782852018729610443,  871575816839439621};
+  Generator rng(7);
+  for (std::int64_t want : narrow) CHECK(rng.integer(0, std::int64_t{3} << 30) == want);
+  rng = Generator(7);
+  for (std::int64_t want : wide) CHECK(rng.integer(-(std::int64_t{1} << 62), (std::int64_t{1} << 61) + 1) == want);
+}
+
 TEST_CASE("permutations follow numpy") {
   for_each_seed([](std::int64_t seed, const nlohmann::json& want) {
     CHECK(Generator(seed).permutation(10) == want.at("shuffle_f64_arange10").get<std::vector<std::int64_t>>());

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -63,24 +64,33 @@ TEST_CASE("several threads take part") {
   CHECK(arrived == 2);
 }
 
-TEST_CASE("the exception of the lowest task is rethrown after all threads have stopped") {
+TEST_CASE("after an exception no further task starts") {
   for (int threads : {1, 2, 4}) {
-    for (int round = 0; round < 50; ++round) {
-      std::atomic<int> running{0};
-      try {
-        parallel_for(100, threads, [&](std::int64_t i) {
-          ++running;
-          const bool bad = i >= 10;
-          --running;
-          if (bad) throw std::runtime_error(std::to_string(i));
-        });
-        FAIL("no exception");
-      } catch (const std::runtime_error& e) {
-        CHECK(std::string(e.what()) == "10");
-      }
-      CHECK(running == 0);
-    }
+    std::atomic<int> runs{0};
+    CHECK_THROWS_WITH_AS(parallel_for(1000000, threads,
+                                      [&](std::int64_t i) {
+                                        ++runs;
+                                        if (i >= 10) throw std::runtime_error(std::to_string(i));
+                                      }),
+                         "10", std::runtime_error);
+    CHECK(runs >= 11);
+    CHECK(runs < 1000);
   }
+}
+
+TEST_CASE("of several exceptions the one of the lowest task is rethrown") {
+  std::atomic<bool> second_threw{false};
+  CHECK_THROWS_WITH_AS(parallel_for(2, 2,
+                                    [&](std::int64_t i) {
+                                      if (i == 1) {
+                                        second_threw = true;
+                                        throw std::runtime_error("second");
+                                      }
+                                      while (!second_threw) std::this_thread::yield();
+                                      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                                      throw std::runtime_error("first");
+                                    }),
+                       "first", std::runtime_error);
 }
 
 TEST_CASE("parallel_for may be nested") {
