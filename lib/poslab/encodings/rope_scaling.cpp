@@ -75,11 +75,11 @@ double ntk_theta(double rope_theta, double factor, std::int64_t rotary_dim) {
   return rope_theta * std::pow(factor, ntk_exponent(rotary_dim));
 }
 
-double dynamic_theta(double rope_theta, double factor, double seq_len, double max_position_embeddings,
-                     std::int64_t rotary_dim) {
-  const double length = std::max(seq_len, max_position_embeddings);
-  const double growth = factor * length / max_position_embeddings - (factor - 1);
-  return rope_theta * std::pow(growth, ntk_exponent(rotary_dim));
+double dynamic_theta(const RopeScaling& s, std::optional<std::int64_t> seq_len) {
+  const double k = required(s.factor, "factor", RopeType::dynamic);
+  const double trained = s.max_position_embeddings ? *s.max_position_embeddings : original_length(s);
+  const double length = std::max(seq_len ? static_cast<double>(*seq_len) : trained, trained);
+  return s.rope_theta * std::pow(k * length / trained - (k - 1), ntk_exponent(s.rotary_dim));
 }
 
 double critical_theta(double rope_theta, double trained_length, double target_length) {
@@ -145,10 +145,7 @@ RopeFrequencies ntk_by_parts_frequencies(const RopeScaling& s) {
 }
 
 RopeFrequencies dynamic_frequencies(const RopeScaling& s, std::optional<std::int64_t> seq_len) {
-  const double k = required(s.factor, "factor", RopeType::dynamic);
-  const double trained = s.max_position_embeddings ? *s.max_position_embeddings : original_length(s);
-  const double length = seq_len ? static_cast<double>(*seq_len) : trained;
-  return {unscaled(s.rotary_dim, dynamic_theta(s.rope_theta, k, length, trained, s.rotary_dim)), 1};
+  return {unscaled(s.rotary_dim, dynamic_theta(s, seq_len)), 1};
 }
 
 RopeFrequencies yarn_frequencies(const RopeScaling& s) {

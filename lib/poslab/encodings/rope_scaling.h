@@ -65,26 +65,26 @@ struct RopeFrequencies {
 RopeFrequencies rope_frequencies(const RopeScaling& scaling, std::optional<std::int64_t> seq_len = std::nullopt);
 
 // w_i (RoFormer, arXiv:2104.09864, eq. 15). An odd rotary_dim has (dim + 1) / 2 pairs, as upstream. A plain change of
-// base, "ABF" (Xiong et al. 2023, arXiv:2309.16039, section 4.1), is this with another rope_theta.
+// base, "ABF" (Xiong et al. 2023, arXiv:2309.16039), is this with another rope_theta.
 RopeFrequencies default_frequencies(const RopeScaling& scaling);
 
 // Position interpolation: w_i / k (Chen et al. 2023, arXiv:2306.15595, eq. 4).
 RopeFrequencies linear_frequencies(const RopeScaling& scaling);
 
-// NTK-aware scaling, static: base ntk_theta(...) (bloc97 2023; YaRN, arXiv:2309.00071, Definition 1 and eq. 16).
+// NTK-aware scaling, static: base ntk_theta(...) (bloc97 2023; YaRN, arXiv:2309.00071, Definition 1).
 RopeFrequencies ntk_frequencies(const RopeScaling& scaling);
 
 // NTK-by-parts: w_i g + w_i / k (1 - g), g = clamp((O / wavelength - beta_slow) / (beta_fast - beta_slow), 0, 1)
-// (YaRN, arXiv:2309.00071, Definition 2, eq. 17 to 20; its alpha = beta_slow, beta = beta_fast).
+// (YaRN, arXiv:2309.00071, Definition 2; its alpha = beta_slow, beta = beta_fast).
 RopeFrequencies ntk_by_parts_frequencies(const RopeScaling& scaling);
 
-// Dynamic NTK: base dynamic_theta(...) at the length max(seq_len, M) (emozilla 2023; YaRN, appendix B.1). O is ignored,
-// unless M is absent.
+// Dynamic NTK: base dynamic_theta(...) (emozilla 2023; YaRN, arXiv:2309.00071, Dynamic Scaling). O is ignored, unless M
+// is absent.
 RopeFrequencies dynamic_frequencies(const RopeScaling& scaling, std::optional<std::int64_t> seq_len = std::nullopt);
 
 // YaRN: w_i (1 - r_i) + w_i / k r_i, r_i = clamp((i - low) / (high - low), 0, 1) with yarn_range's ends (the ramp of
 // the authors' code and of every engine), or the NTK-by-parts g where yarn_ramp is paper; attention factor
-// yarn_attention_factor(...) (Peng et al. 2023, arXiv:2309.00071, Definition 3, eq. 21 and 22). k absent: M / O.
+// yarn_attention_factor(...) (Peng et al. 2023, arXiv:2309.00071, Definition 3). k absent: M / O.
 RopeFrequencies yarn_frequencies(const RopeScaling& scaling);
 
 // LongRoPE: w_i / long_factor_i when seq_len > O, else w_i / short_factor_i (Ding et al. 2024, arXiv:2402.13753, eq.
@@ -96,22 +96,22 @@ RopeFrequencies longrope_frequencies(const RopeScaling& scaling, std::optional<s
 RopeFrequencies llama3_frequencies(const RopeScaling& scaling);
 
 // p-RoPE: floor(p head_dim / 2) pairs theta^(-2i / head_dim) / k, then pairs that stand still, head_dim / 2 in all,
-// p = partial_rotary_factor (Barbero et al. 2024, arXiv:2410.06205, section 6; Gemma 4). k absent: 1.
+// p = partial_rotary_factor (Barbero et al. 2024, arXiv:2410.06205; Gemma 4). k absent: 1.
 RopeFrequencies proportional_frequencies(const RopeScaling& scaling);
 
-// theta k^(dim / (dim - 2)): the last pair is slowed by k, the first not at all (YaRN, eq. 16).
+// theta k^(dim / (dim - 2)): the last pair is slowed by k, the first not at all (YaRN, Definition 1).
 double ntk_theta(double rope_theta, double factor, std::int64_t rotary_dim);
 
 // theta (k L / M - (k - 1))^(dim / (dim - 2)), L = max(seq_len, M): theta itself up to M.
-double dynamic_theta(double rope_theta, double factor, double seq_len, double max_position_embeddings,
-                     std::int64_t rotary_dim);
+double dynamic_theta(const RopeScaling& scaling, std::optional<std::int64_t> seq_len = std::nullopt);
 
 // The base whose slowest trained pair, at the target length, ends where it ended in training:
-// theta^(ln(target / 2 pi) / ln(trained / 2 pi)) (Liu et al. 2023, arXiv:2310.05209, Theorem 2). Lengths in tokens.
+// theta^(ln(target / 2 pi) / ln(trained / 2 pi)) (Liu et al. 2023, arXiv:2310.05209, the critical base). Lengths in
+// tokens.
 double critical_theta(double rope_theta, double trained_length, double target_length);
 
 // The pair, as a real index, that makes exactly one turn within `length` tokens: dim ln(length / 2 pi) / (2 ln theta);
-// pairs from its ceiling on never finish a turn (Liu et al. 2023, arXiv:2310.05209, eq. 8: the critical dimension is
+// pairs from its ceiling on never finish a turn (Liu et al. 2023, arXiv:2310.05209: the critical dimension is
 // twice that ceiling).
 double critical_pair(double rope_theta, double length, std::int64_t rotary_dim);
 
@@ -122,7 +122,7 @@ struct YarnRange {
 };
 YarnRange yarn_range(const RopeScaling& scaling);
 
-// 1 where scale <= 1, else 0.1 mscale ln(scale) + 1 (YaRN, eq. 22; DeepSeek-V2's mscale).
+// 1 where scale <= 1, else 0.1 mscale ln(scale) + 1 (YaRN's sqrt(1/t); DeepSeek-V2's mscale).
 double yarn_mscale(double scale, double mscale = 1);
 
 // attention_factor if given (0 counts); else yarn_mscale(k, mscale) / yarn_mscale(k, mscale_all_dim) if both are given
