@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Installs the Debian and Ubuntu packages that a task needs and the machine lacks.
+#
+#   scripts/install_deps.sh [build] [test] [plot] [benchmark]      default: build
+set -euo pipefail
+
+declare -A packages=(
+  [build]="g++ cmake ninja-build libcli11-dev libfmt-dev nlohmann-json3-dev libxtensor-dev libxsimd-dev
+           libopenblas-dev libpcg-cpp-dev doctest-dev"
+  [test]="python3 python3-numpy python3-matplotlib jq"
+  [plot]="python3 python3-matplotlib"
+  [benchmark]="libbenchmark-dev python3 python3-numpy"
+)
+
+fail() {
+  echo "install_deps.sh: $*" >&2
+  exit 2
+}
+
+wanted=()
+for task in "${@:-build}"; do
+  [[ -v "packages[$task]" ]] || fail "unknown task '$task'; choose from: ${!packages[*]}"
+  wanted+=(${packages[$task]})
+done
+
+command -v dpkg-query >/dev/null ||
+  fail "no dpkg here. Install what these packages hold, then 'cmake --preset default && cmake --build build': ${wanted[*]}"
+
+installed() { dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${wanted[@]}" 2>/dev/null | sed -n 's/^installed //p'; }
+mapfile -t missing < <(comm -13 <(installed | sort -u) <(printf '%s\n' "${wanted[@]}" | sort -u))
+[[ ${#missing[@]} -gt 0 ]] || exit 0
+
+if [[ $(id -u) -eq 0 ]]; then
+  as_root=(env DEBIAN_FRONTEND=noninteractive)
+elif command -v sudo >/dev/null; then
+  as_root=(sudo env DEBIAN_FRONTEND=noninteractive)
+else
+  fail "these packages are missing and there is no sudo: ask an administrator to run 'apt-get install ${missing[*]}'"
+fi
+
+echo "install_deps.sh: ${as_root[*]} apt-get install ${missing[*]}" >&2
+apt=("${as_root[@]}" apt-get -q -o DPkg::Lock::Timeout=300)
+{
+  # One unreachable foreign repository must not stop the packages that the others have.
+  "${apt[@]}" update || echo "install_deps.sh: apt-get update failed; going on with the lists at hand" >&2
+  "${apt[@]}" install -y --no-install-recommends "${missing[@]}" ||
+    fail "apt-get could not install: ${missing[*]}"
+} </dev/null >&2

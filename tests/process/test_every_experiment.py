@@ -1,0 +1,205 @@
+#!/usr/bin/python3
+"""The contract that every registered experiment keeps, read from `poslab list --format json`."""
+
+import csv
+import functools
+import json
+import re
+import shutil
+import subprocess
+
+import poslab_process
+from poslab_process import ProcessTest, strip_context
+
+RUN_OPTIONS = {"format", "output", "config", "sweep", "jobs", "shard", "resume", "threads", "quiet", "color",
+               "save_npy", "csv_params", "expect"}
+
+
+def as_text(text):
+    """A JSON text with every number kept as it is written."""
+    return json.loads(text, parse_float=str, parse_int=str)
+
+
+def cell(value):
+    """How CSV writes a value whose numbers are text already."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value
+
+
+def flat(row):
+    """A JSON row as CSV's columns: a list of numbers is spread over name_0, name_1, ..."""
+    cells = {}
+    for name, value in row.items():
+        if isinstance(value, list):
+            cells.update({f"{name}_{i}": cell(v) for i, v in enumerate(value)})
+        else:
+            cells[name] = cell(value)
+    return cells
+
+
+def for_each_experiment(test):
+    """Runs test(self, experiment) for every one, each as a subtest of its own."""
+    @functools.wraps(test)
+    def run(self):
+        for experiment in self.experiments:
+            with self.subTest(experiment["name"]):
+                test(self, experiment)
+    return run
+
+
+class EveryExperiment(ProcessTest):
+    def setUp(self):
+        super().setUp()
+        self.listed = json.loads(self.poslab("list", "--format", "json"))
+        self.experiments = self.listed["experiments"]
+        self.assertGreaterEqual({e["name"] for e in self.experiments},
+                                {"shuffle-test", "embed", "table", "rotate", "rope-score"})
+
+    def test_run_options_are_those_of_the_contract(self):
+        self.assertEqual({f["name"] for f in self.listed["run_options"]}, RUN_OPTIONS)
+
+    @for_each_experiment
+    def test_names_do_not_collide(self, e):
+        params, rows = [{f["name"] for f in e[key]} for key in ("params", "rows")]
+        self.assertFalse(params & RUN_OPTIONS)
+        self.assertFalse(rows & (params | {"experiment"}))
+        for fields in (e["params"], e["summary"], e["rows"]):
+            names = [f["name"] for f in fields]
+            self.assertEqual(len(set(names)), len(names))
+        lists = {f["name"] for f in e["rows"] if f["list"]}
+        self.assertFalse([n for n in rows for s in lists if re.fullmatch(re.escape(s) + r"_\d+", n)])
+        if e["verdicts"]:
+            self.assertIn("verdict", {f["name"] for f in e["summary"]})
+
+    @for_each_experiment
+    def test_fields_explain_themselves(self, e):
+        self.assertTrue(e["question"].endswith("?"), e["question"])
+        for f in e["params"] + e["summary"] + e["rows"]:
+            self.assertTrue(f["help"], f["name"])
+
+    @for_each_experiment
+    def test_documents_hold_the_listed_fields(self, e):
+        document = self.document(e["name"])
+        self.assertEqual(document["experiment"], e["name"])
+        for key in ("params", "summary"):
+            self.assertEqual(list(document[key]), [f["name"] for f in e[key]])
+        listed = [f["name"] for f in e["rows"]]
+        for row in document["rows"]:
+            self.assertEqual(list(row), [n for n in listed if n in row])
+            self.assertEqual(list(row), list(document["rows"][0]))
+
+    @for_each_experiment
+    def test_csv_equals_json_cell_by_cell(self, e):
+        document = as_text(self.poslab(e["name"], "--format", "json"))
+        read = list(csv.DictReader(self.poslab(e["name"], "--format", "csv").splitlines(keepends=True)))
+        if document["rows"] or e["rows"]:
+            expected = [flat(row) for row in document["rows"]]
+        else:
+            expected = [{k: cell(v) for k, v in document["summary"].items() if not isinstance(v, list)}]
+        self.assertEqual(read, expected)
+
+    @for_each_experiment
+    def test_ndjson_is_the_document_on_one_line(self, e):
+        line = self.poslab(e["name"], "--format", "ndjson")
+        self.assertEqual(line.count("\n"), 1)
+        pretty = as_text(self.poslab(e["name"], "--format", "json"))
+        one_line = as_text(line)
+        self.assertEqual({k: v for k, v in one_line.items() if k != "context"},
+                         {k: v for k, v in pretty.items() if k != "context"})
+
+    @for_each_experiment
+    def test_reruns_are_byte_identical_for_1_and_2_threads(self, e):
+        one = strip_context(self.poslab(e["name"], "--format", "json", "--threads", "1"))
+        self.assertNotIn('"context"', one)
+        for threads in ("1", "2"):
+            again = strip_context(self.poslab(e["name"], "--format", "json", "--threads", threads))
+            self.assertEqual(again, one, threads)
+        for form in ("csv", "text"):
+            texts = {self.poslab(e["name"], "--format", form, "--threads", t) for t in ("1", "2")}
+            self.assertEqual(len(texts), 1, form)
+
+    @for_each_experiment
+    def test_params_fed_back_reproduce_the_document(self, e):
+        document = self.poslab(e["name"], "--format", "json")
+        self.file("whole.json", document)
+        self.file("params.json", json.dumps(json.loads(document)["params"]))
+        for config in ("whole.json", "params.json"):
+            again = self.poslab(e["name"], "--format", "json", "--config", config)
+            self.assertEqual(strip_context(again), strip_context(document), config)
+
+    @for_each_experiment
+    def test_params_fed_back_as_flags_reproduce_the_document(self, e):
+        document = self.poslab(e["name"], "--format", "json")
+        words = []
+        for name, value in as_text(document)["params"].items():
+            flag = "--" + name.replace("_", "-")
+            if isinstance(value, bool):
+                words.append(flag if value else "--no-" + flag[2:])
+            elif value is None:
+                words += [flag, "null"]
+            elif value == [] or value == "":
+                words += [flag, ""]
+            else:
+                words += [flag, ",".join(value) if isinstance(value, list) else value]
+        again = self.poslab(e["name"], "--format", "json", *words)
+        self.assertEqual(strip_context(again), strip_context(document), words)
+
+    @for_each_experiment
+    def test_units_stand_in_the_document(self, e):
+        units = {f["name"]: f["unit"] for key in ("params", "summary", "rows") for f in e[key] if f["unit"]}
+        self.assertEqual(self.document(e["name"]).get("fields", {}), units)
+
+    def test_every_flag_stands_in_help_man_and_completions(self):
+        man = self.poslab("generate", "man").replace("\\", "")
+        completions = {shell: self.poslab("generate", f"complete-{shell}") for shell in ("bash", "zsh", "fish")}
+        for e in self.experiments:
+            with self.subTest(e["name"]):
+                help_text = self.poslab(e["name"], "--help")
+                for text in (man, *completions.values()):
+                    self.assertIn(e["name"], text)
+                for name in {f["name"] for f in e["params"]} | RUN_OPTIONS:
+                    flag = name.replace("_", "-")
+                    for where, text in (("help", help_text), ("man", man), ("bash", completions["bash"]),
+                                        ("zsh", completions["zsh"])):
+                        self.assertRegex(text, rf"--{flag}\b(?!-)", where)
+                    self.assertRegex(completions["fish"], rf"(?:-l |--){flag}\b(?!-)")
+
+    def test_completions_are_valid_scripts(self):
+        for shell in ("bash", "zsh", "fish"):
+            if not shutil.which(shell):
+                continue
+            script = self.file(shell, self.poslab("generate", f"complete-{shell}"))
+            done = subprocess.run([shell, "-n", script], capture_output=True)
+            self.assertEqual((done.returncode, done.stderr), (0, b""), shell)
+
+    def test_bash_completes_subcommands_and_flags(self):
+        script = self.file("bash", self.poslab("generate", "complete-bash"))
+        ask = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); '
+               'f=$(complete -p poslab | sed -E "s/.*-F ([^ ]+).*/\\1/"); "$f" poslab "${COMP_WORDS[COMP_CWORD]}"; '
+               'printf "%s\\n" "${COMPREPLY[@]}"')
+
+        def completed(*words):
+            done = subprocess.run(["bash", "-c", ask, "bash", str(script), "poslab", *words], capture_output=True)
+            self.assertEqual(done.stderr, b"")
+            return [w.strip() for w in done.stdout.decode().splitlines()]
+
+        self.assertEqual(completed("rope-s"), ["rope-score"])
+        self.assertEqual(completed("rope-score", "--rope-t"), ["--rope-theta"])
+        self.assertEqual(sorted(completed("rope-score", "--layout", "")), ["half", "interleaved"])
+
+    @for_each_experiment
+    def test_examples_run(self, e):
+        words = e["example"].split(" ")
+        self.assertEqual(words[:2], ["poslab", e["name"]])
+        done = subprocess.run(["bash", "-c", f'poslab() {{ "$POSLAB" "$@"; }}; {e["example"]} > answer'],
+                              capture_output=True, cwd=self.folder, timeout=poslab_process.TIMEOUT,
+                              env=poslab_process.environment(POSLAB=poslab_process.binary))
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        self.assertGreater((self.folder / "answer").stat().st_size, 0)
+
+
+if __name__ == "__main__":
+    poslab_process.main()
