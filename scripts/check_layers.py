@@ -54,7 +54,8 @@ def problems_of(root, path, concrete):
         if bracket == "<":
             for library, layers in KEPT_TO.items():
                 if name.startswith(library) and layer not in layers:
-                    yield line, f"{layer} may not include <{name}>: {library[:-1]} is kept to {', '.join(sorted(layers))}"
+                    kept = ", ".join(sorted(layers))
+                    yield line, f"{layer} may not include <{name}>: {library[:-1]} is kept to {kept}"
             continue
         if GENERATED.fullmatch(name):
             continue

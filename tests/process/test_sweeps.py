@@ -62,7 +62,8 @@ class Points(ProcessTest):
         cases = [
             "seed", "seed=", "=1,2", "sed=1,2", "format=json,csv", "seed=all",
             "seed=1,1", "seed=01,1", "rope_theta=2,2.0", "layout=half,half", "placements=5:2;5:2",
-            "seed=1.5,2", "seed=a,b", "seed=1,,2", "seed=1,", "layout=hlf", "rope_theta=1:nan:+1", "rope_theta=1:inf:*2",
+            "seed=1.5,2", "seed=a,b", "seed=1,,2", "seed=1,", "layout=hlf", "rope_theta=1:nan:+1",
+            "rope_theta=1:inf:*2",
             "seed=1:2:+0.5", "seed=1:4:*1.5", "seed=1:4:2", "seed=1:4", "seed=1:4:+0", "seed=1:4:*1", "seed=1:4:*0",
             "seed=4:1:+1", "seed=1:4:+-1", "seed=1:4:*0.5", "seed=0:1000000:+1", "seed=0:9223372036854775807:+1",
         ]

@@ -32,8 +32,8 @@ Isa choose_isa(std::string_view wanted) {
     have += have.empty() ? "" : ", ";
     have += to_word(isa);
   }
-  for (const auto& entry : words(Isa{})) {
-    if (entry.second == wanted) {
+  for (Isa isa : all_isas) {
+    if (to_word(isa) == wanted) {
       throw std::invalid_argument(
           fmt::format("[choose_isa] POSLAB_ISA asks for {} but this CPU has only {}.", wanted, have));
     }

@@ -4,15 +4,14 @@
 #include <string_view>
 #include <vector>
 
-#include "poslab/core/fields.h"
-
 namespace poslab {
 
 // scalar: the platform's baseline (SSE2 on x86-64, NEON on ARM); avx2: with FMA and F16C; avx512: F, BW, DQ and VL.
 // In rising order of width.
 enum class Isa { scalar, avx2, avx512 };
-constexpr auto words(Isa) {
-  return word_table<Isa>({{Isa::scalar, "scalar"}, {Isa::avx2, "avx2"}, {Isa::avx512, "avx512"}});
+inline constexpr Isa all_isas[] = {Isa::scalar, Isa::avx2, Isa::avx512};
+constexpr std::string_view to_word(Isa isa) {
+  return isa == Isa::scalar ? "scalar" : isa == Isa::avx2 ? "avx2" : "avx512";
 }
 
 // What this build, CPU and operating system can run, scalar first.
