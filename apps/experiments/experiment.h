@@ -30,8 +30,8 @@ struct TypedReport {
   std::vector<std::string> columns;  // the row fields this run fills; empty = all
   std::string conclusion;            // a few lines for the reader of the text format
   std::vector<Picture> pictures;
-  TensorSource tensor;               // for --save-npy; an empty shape = none
-  std::vector<std::string> notes;    // lines for stderr
+  TensorSource tensor;             // for --save-npy; an empty shape = none
+  std::vector<std::string> notes;  // lines for stderr
 };
 
 struct Experiment {
@@ -41,8 +41,8 @@ struct Experiment {
   std::vector<FieldSpec> params, summary, row;
   std::function<Report(const Record& params, const RunContext&)> run;
 
-  std::string positional;                // the parameter that a bare word sets, or empty
-  std::vector<std::string> verdicts;     // what --expect may ask; the summary then has a field `verdict`
+  std::string positional;             // the parameter that a bare word sets, or empty
+  std::vector<std::string> verdicts;  // what --expect may ask; the summary then has a field `verdict`
   // Why a sweep over `all` words leaves out this point; empty = it stays.
   std::function<std::string(const Record& params)> excluded;
 };

@@ -53,7 +53,9 @@ constexpr std::array<std::pair<E, std::string_view>, N> word_table(const std::pa
 }
 
 template <class E>
-concept Word = std::is_enum_v<E> && requires(E e) { words(e); };
+concept Word = std::is_enum_v<E> && requires(E e) {
+  words(e);
+};
 
 template <Word E>
 std::string_view to_word(E value) {
@@ -167,16 +169,22 @@ template <class T>
 std::vector<FieldSpec> field_specs() {
   std::vector<FieldSpec> specs;
   T defaults{};
-  T::fields(defaults, [&]<class F>(std::string_view name, F& value, std::string_view help = {},
-                                   std::string_view unit = {}) {
-    using Element = typename detail::Element<F>::type;
-    FieldSpec spec{std::string(name),      std::string(help), std::string(unit), detail::FieldType<F>::kind,
-                   detail::is_list<F>,     detail::is_optional<F>,           {},  detail::FieldType<F>::erase(value)};
-    if constexpr (Word<Element>) {
-      for (const auto& entry : words(Element{})) spec.words.emplace_back(entry.second);
-    }
-    specs.push_back(std::move(spec));
-  });
+  T::fields(defaults,
+            [&]<class F>(std::string_view name, F& value, std::string_view help = {}, std::string_view unit = {}) {
+              using Element = typename detail::Element<F>::type;
+              FieldSpec spec{std::string(name),
+                             std::string(help),
+                             std::string(unit),
+                             detail::FieldType<F>::kind,
+                             detail::is_list<F>,
+                             detail::is_optional<F>,
+                             {},
+                             detail::FieldType<F>::erase(value)};
+              if constexpr (Word<Element>) {
+                for (const auto& entry : words(Element{})) spec.words.emplace_back(entry.second);
+              }
+              specs.push_back(std::move(spec));
+            });
   return specs;
 }
 

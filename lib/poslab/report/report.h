@@ -31,8 +31,8 @@ struct Series {
 struct Picture {
   PictureKind kind = PictureKind::lines;
   std::string title;
-  std::string x_label, y_label;  // with units in parentheses
-  std::vector<Series> series;    // lines, bars
+  std::string x_label, y_label;        // with units in parentheses
+  std::vector<Series> series;          // lines, bars
   std::int64_t height = 0, width = 0;  // heatmap: height x width values, row by row
   std::vector<double> values;
   bool log_y = false;

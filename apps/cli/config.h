@@ -1,0 +1,25 @@
+// Parameters from a JSON file: a bare object, or any document of poslab (CONTRACT.md, "Parameters").
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "experiments/experiment.h"
+
+namespace poslab::cli {
+
+struct Config {
+  std::string experiment;                             // named by a document, else empty
+  std::vector<std::pair<std::size_t, Value>> values;  // parameter index -> value
+  std::vector<std::string> sweeps;                    // "name=points"
+};
+
+// Throws std::invalid_argument or UsageError naming the source and the key.
+Config read_config(const std::string& path, const Experiment& experiment);
+Config parse_config(std::string_view text, std::string_view source, const Experiment& experiment);
+
+// The experiment that a config's text names; empty when it names none.
+std::string config_experiment(std::string_view text, std::string_view source);
+
+}  // namespace poslab::cli

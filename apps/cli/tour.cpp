@@ -1,0 +1,95 @@
+#include "cli/tour.h"
+
+#include <fmt/format.h>
+
+#include "cli/arguments.h"
+#include "cli/config.h"
+#include "cli/execute.h"
+#include "cli/output.h"
+#include "cli/parse_value.h"
+#include "poslab_lesson.h"
+
+namespace poslab::cli {
+namespace {
+
+struct TourOptions {
+  Format format = Format::auto_;
+  std::optional<std::string> output;
+  Color color = Color::auto_;
+  bool quiet = false;
+
+  static void fields(auto& self, auto&& field) {
+    field("format", self.format, "text for a reader, json for one document per line");
+    field("output", self.output, "write to this file instead of stdout");
+    field("color", self.color, "colours in text output");
+    field("quiet", self.quiet, "nothing on stderr");
+  }
+};
+
+// "1-order-blindness.json" -> "1. Order blindness"
+std::string heading(std::string_view file) {
+  std::string title(file.substr(0, file.rfind('.')));
+  for (char& c : title) {
+    if (c == '-') c = ' ';
+  }
+  if (const std::size_t space = title.find(' '); space != std::string::npos) {
+    title.insert(space, ".");
+    if (space + 2 < title.size()) {
+      title[space + 2] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[space + 2])));
+    }
+  }
+  return title;
+}
+
+}  // namespace
+
+int run_tour(std::span<const std::string> words, const Streams& streams) {
+  const auto fields = field_specs<TourOptions>();
+  const Arguments arguments = parse_arguments(fields, {}, words);
+  if (arguments.help) {
+    Writer out(streams.out, "standard output");
+    out.write(
+        "poslab tour: the lesson, experiment by experiment\n\n"
+        "usage: poslab tour [--format text|json] [--output FILE] [--color auto|always|never]\n"
+        "example: poslab tour\n");
+    out.flush();
+    return 0;
+  }
+  Record record = to_record(TourOptions{});
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (const auto given = arguments.values.find(fields[i].name); given != arguments.values.end()) {
+      record[i] = parse_value(fields[i], given->second, flag_of(fields[i].name));
+    }
+  }
+  const auto options = from_record<TourOptions>(record);
+  if (options.format == Format::csv)
+    throw UsageError("tour: its experiments have different columns; use --format json");
+  const bool to_file = options.output.has_value();
+  const bool reader =
+      options.format == Format::auto_ ? !to_file || options.output->ends_with(".txt") : options.format == Format::text;
+  const bool color = use_color(options.color, streams.out_is_terminal && !to_file);
+
+  std::optional<OutputFile> file;
+  if (to_file) file.emplace(*options.output, OutputFile::Start::fresh);
+  Writer standard(streams.out, "standard output");
+  Writer& out = file ? file->writer() : standard;
+  bool first = true;
+  for (const auto& [name, config] : lesson_configs()) {
+    const Experiment* experiment = find_experiment(config_experiment(config, name));
+    if (!experiment) throw std::logic_error(fmt::format("[tour] {} names no experiment", name));
+    std::string text;
+    if (reader) {
+      const std::string title = heading(name);
+      if (!first) text += '\n';
+      text += fmt::format("{}\n{}\n\n", title, std::string(title.size(), '='));
+    }
+    first = false;
+    execute_embedded(*experiment, config, name, reader ? Format::text : Format::json, streams, color, text);
+    out.write(text);
+    out.flush();
+  }
+  if (file) file->commit();
+  return 0;
+}
+
+}  // namespace poslab::cli

@@ -1,0 +1,350 @@
+#include "poslab/report/document.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+namespace poslab {
+namespace {
+
+constexpr std::size_t flush_at = 1 << 16;
+
+template <class... F>
+struct Overload : F... {
+  using F::operator()...;
+};
+template <class... F>
+Overload(F...) -> Overload<F...>;
+
+template <class T, class Append>
+void append_joined(std::string& out, const std::vector<T>& items, std::string_view separator, Append append) {
+  bool first = true;
+  for (const auto& item : items) {
+    if (!first) out += separator;
+    first = false;
+    append(item);
+  }
+}
+
+void append_integer(std::string& out, std::int64_t value) { fmt::format_to(std::back_inserter(out), "{}", value); }
+
+void append_object(std::string& out, std::span<const FieldSpec> specs, const Record& record,
+                   std::span<const std::size_t> columns, std::string_view separator) {
+  bool first = true;
+  for (std::size_t column : columns) {
+    if (!first) out += separator;
+    first = false;
+    append_json_string(out, specs[column].name);
+    out += ": ";
+    append_json(out, record[column]);
+  }
+}
+
+std::vector<std::size_t> all_columns(std::span<const FieldSpec> specs) {
+  std::vector<std::size_t> columns(specs.size());
+  for (std::size_t i = 0; i < columns.size(); ++i) columns[i] = i;
+  return columns;
+}
+
+// Units of every field that has one, so that a plot can label its axes from the document alone.
+std::string units_object(const Document& document) {
+  std::string out;
+  std::vector<std::string_view> seen;
+  for (auto specs : {document.param_fields, document.summary_fields, document.row_fields}) {
+    for (const FieldSpec& spec : specs) {
+      if (spec.unit.empty() || std::find(seen.begin(), seen.end(), spec.name) != seen.end()) continue;
+      seen.push_back(spec.name);
+      if (!out.empty()) out += ", ";
+      append_json_string(out, spec.name);
+      out += ": ";
+      append_json_string(out, spec.unit);
+    }
+  }
+  return out;
+}
+
+// --- CSV cells ---
+
+void append_cell_text(std::string& out, std::string_view text) {
+  if (text.find_first_of(",\"\n\r") == std::string_view::npos) {
+    out += text;
+    return;
+  }
+  out += '"';
+  for (char c : text) {
+    if (c == '"') out += '"';
+    out += c;
+  }
+  out += '"';
+}
+
+void append_cell_number(std::string& out, double value) {
+  if (std::isfinite(value)) append_number(out, value);
+}
+
+// A scalar cell; a list becomes one cell, comma-joined.
+void append_cell(std::string& out, const Value& value) {
+  std::visit(Overload{[](std::monostate) {}, [&](bool v) { out += v ? "true" : "false"; },
+                      [&](std::int64_t v) { append_integer(out, v); }, [&](double v) { append_cell_number(out, v); },
+                      [&](const std::string& v) { append_cell_text(out, v); },
+                      [&](const auto& list) {
+                        std::string joined;
+                        append_joined(joined, list, ",", [&](const auto& item) {
+                          using Item = std::decay_t<decltype(item)>;
+                          if constexpr (std::is_same_v<Item, std::string>) {
+                            joined += item;
+                          } else if constexpr (std::is_same_v<Item, double>) {
+                            append_cell_number(joined, item);
+                          } else {
+                            append_integer(joined, item);
+                          }
+                        });
+                        append_cell_text(out, joined);
+                      }},
+             value);
+}
+
+std::size_t list_size(const Value& value) {
+  return std::visit(
+      Overload{[](const std::vector<std::int64_t>& v) { return v.size(); },
+               [](const std::vector<double>& v) { return v.size(); },
+               [](const std::vector<std::string>& v) { return v.size(); }, [](const auto&) { return std::size_t{0}; }},
+      value);
+}
+
+// A list field's cells, one per entry.
+void append_list_cells(std::string& out, const Value& value) {
+  std::visit(Overload{[&](const std::vector<double>& list) {
+                        append_joined(out, list, ",", [&](double item) { append_cell_number(out, item); });
+                      },
+                      [&](const std::vector<std::int64_t>& list) {
+                        append_joined(out, list, ",", [&](std::int64_t item) { append_integer(out, item); });
+                      },
+                      [&](const std::vector<std::string>& list) {
+                        append_joined(out, list, ",", [&](const std::string& item) { append_cell_text(out, item); });
+                      },
+                      [](const auto&) {}},
+             value);
+}
+
+}  // namespace
+
+void append_number(std::string& out, double value) {
+  if (!std::isfinite(value)) {
+    out += "null";
+  } else if (value == 0 && std::signbit(value)) {
+    out += "-0.0";
+  } else {
+    fmt::format_to(std::back_inserter(out), "{}", value);
+  }
+}
+
+void append_json_string(std::string& out, std::string_view text) { out += nlohmann::json(text).dump(); }
+
+void append_json(std::string& out, const Value& value) {
+  std::visit(Overload{[&](std::monostate) { out += "null"; }, [&](bool v) { out += v ? "true" : "false"; },
+                      [&](std::int64_t v) { append_integer(out, v); }, [&](double v) { append_number(out, v); },
+                      [&](const std::string& v) { append_json_string(out, v); },
+                      [&](const auto& list) {
+                        out += '[';
+                        append_joined(out, list, ", ", [&](const auto& item) {
+                          using Item = std::decay_t<decltype(item)>;
+                          if constexpr (std::is_same_v<Item, std::string>) {
+                            append_json_string(out, item);
+                          } else if constexpr (std::is_same_v<Item, double>) {
+                            append_number(out, item);
+                          } else {
+                            append_integer(out, item);
+                          }
+                        });
+                        out += ']';
+                      }},
+             value);
+}
+
+std::vector<std::size_t> filled_columns(const Document& document) {
+  const auto& names = document.report.rows.columns;
+  if (names.empty()) return all_columns(document.row_fields);
+  std::vector<std::size_t> columns;
+  for (std::size_t i = 0; i < document.row_fields.size(); ++i) {
+    if (std::find(names.begin(), names.end(), document.row_fields[i].name) != names.end()) columns.push_back(i);
+  }
+  return columns;
+}
+
+std::int64_t numbers_in_rows(const Document& document) {
+  if (document.report.rows.count == 0) return 0;
+  Record row;
+  document.report.rows.fill(0, row);
+  std::int64_t per_row = 0;
+  for (std::size_t column : filled_columns(document)) {
+    per_row += document.row_fields[column].list ? static_cast<std::int64_t>(list_size(row[column])) : 1;
+  }
+  return per_row * document.report.rows.count;
+}
+
+void write_json(const Document& document, JsonStyle style, const TextSink& sink) {
+  const bool pretty = style == JsonStyle::pretty;
+  const std::string_view open = pretty ? "{\n    " : "{";
+  const std::string_view between = pretty ? ",\n    " : ", ";
+  const std::string_view close = pretty ? "\n  }" : "}";
+  const std::string_view next = pretty ? ",\n  " : ", ";
+
+  const auto object = [&](std::string& out, std::span<const FieldSpec> specs, const Record& record) {
+    if (specs.empty()) {
+      out += "{}";
+      return;
+    }
+    out += open;
+    append_object(out, specs, record, all_columns(specs), between);
+    out += close;
+  };
+
+  std::string out = pretty ? "{\n  " : "{";
+  out += "\"schema\": 1";
+  out += next;
+  out += "\"experiment\": ";
+  append_json_string(out, document.experiment);
+  out += next;
+  out += "\"params\": ";
+  object(out, document.param_fields, document.params);
+  out += next;
+  out += "\"summary\": ";
+  object(out, document.summary_fields, document.report.summary);
+  out += next;
+  out += "\"rows\": [";
+  const auto columns = filled_columns(document);
+  const RowSource& rows = document.report.rows;
+  Record row;
+  for (std::int64_t i = 0; i < rows.count; ++i) {
+    if (i > 0) out += pretty ? "," : ", ";
+    if (pretty) out += "\n    ";
+    rows.fill(i, row);
+    out += '{';
+    append_object(out, document.row_fields, row, columns, ", ");
+    out += '}';
+    if (out.size() >= flush_at) {
+      sink(out);
+      out.clear();
+    }
+  }
+  if (pretty && rows.count > 0) out += "\n  ";
+  out += ']';
+  if (const std::string units = units_object(document); !units.empty()) {
+    out += next;
+    out += "\"fields\": {";
+    out += units;
+    out += '}';
+  }
+  out += next;
+  out += "\"context\": {";
+  bool first = true;
+  for (const auto& [name, value] : document.context) {
+    if (!first) out += ", ";
+    first = false;
+    append_json_string(out, name);
+    out += ": ";
+    append_json(out, value);
+  }
+  out += pretty ? "}\n}\n" : "}}\n";
+  sink(out);
+}
+
+CsvWriter::CsvWriter(std::vector<std::size_t> leading_params, TextSink sink)
+    : leading_(std::move(leading_params)), sink_(std::move(sink)) {}
+
+void CsvWriter::write(const Document& document) {
+  const bool has_rows = !document.row_fields.empty();
+  const auto specs = has_rows ? document.row_fields : document.summary_fields;
+  std::vector<std::size_t> columns;
+  if (has_rows) {
+    columns = filled_columns(document);
+  } else {
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      if (!specs[i].list) columns.push_back(i);
+    }
+  }
+  const RowSource& rows = document.report.rows;
+  const std::int64_t count = has_rows ? rows.count : 1;
+  Record row;
+  if (!has_rows) {
+    row = document.report.summary;
+  } else if (count > 0) {
+    rows.fill(0, row);
+  }
+
+  std::string header, prefix;
+  const auto cell_break = [](std::string& out) {
+    if (!out.empty()) out += ',';
+  };
+  std::string leading_cells;
+  bool any = false;
+  for (std::size_t index : leading_) {
+    cell_break(header);
+    header += document.param_fields[index].name;
+    if (any) leading_cells += ',';
+    any = true;
+    append_cell(leading_cells, document.params[index]);
+  }
+  std::vector<std::size_t> sizes(columns.size(), 0);
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    const FieldSpec& spec = specs[columns[c]];
+    if (!spec.list) {
+      cell_break(header);
+      header += spec.name;
+      continue;
+    }
+    sizes[c] = row.empty() ? 0 : list_size(row[columns[c]]);
+    for (std::size_t i = 0; i < sizes[c]; ++i) {
+      cell_break(header);
+      fmt::format_to(std::back_inserter(header), "{}_{}", spec.name, i);
+    }
+  }
+  header += '\n';
+  std::string out;
+  if (header_.empty()) {
+    header_ = header;
+    out = header;
+  } else if (count > 0 && header != header_) {
+    throw std::invalid_argument(
+        "[csv] this point's columns differ from the first point's, so they do not fit one CSV table; "
+        "use --format ndjson.");
+  }
+
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (i > 0) rows.fill(i, row);
+    out += leading_cells;
+    bool first = !any;
+    for (std::size_t c = 0; c < columns.size(); ++c) {
+      const Value& value = row[columns[c]];
+      if (!specs[columns[c]].list) {
+        if (!first) out += ',';
+        first = false;
+        append_cell(out, value);
+        continue;
+      }
+      const std::size_t size = list_size(value);
+      if (size != sizes[c]) {
+        throw std::invalid_argument(
+            fmt::format("[csv] row {} has {} values in {} where the first row has {}; use --format ndjson.", i, size,
+                        specs[columns[c]].name, sizes[c]));
+      }
+      if (size == 0) continue;
+      if (!first) out += ',';
+      first = false;
+      append_list_cells(out, value);
+    }
+    out += '\n';
+    if (out.size() >= flush_at) {
+      sink_(out);
+      out.clear();
+    }
+  }
+  sink_(out);
+}
+
+}  // namespace poslab
