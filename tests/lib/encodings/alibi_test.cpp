@@ -12,7 +12,8 @@
 using namespace poslab;
 
 TEST_CASE("ALiBi slopes are those that BLOOM and MPT compute, and Falcon's are their bf16") {
-  for (const auto& [heads, expected] : golden("alibi.json")["heads"].items()) {
+  const auto cases = golden("alibi.json")["heads"];
+  for (const auto& [heads, expected] : cases.items()) {
     CAPTURE(heads);
     const auto slopes = alibi_slopes(std::stoll(heads));
     REQUIRE(slopes.size() == expected["slopes"].size());
@@ -24,7 +25,8 @@ TEST_CASE("ALiBi slopes are those that BLOOM and MPT compute, and Falcon's are t
 }
 
 TEST_CASE("ALiBi slopes follow MPT's alibi_bias_max") {
-  for (const auto& [key, expected] : golden("alibi.json")["mpt_custom_bias_max"].items()) {
+  const auto cases = golden("alibi.json")["mpt_custom_bias_max"];
+  for (const auto& [key, expected] : cases.items()) {
     CAPTURE(key);
     const auto slash = key.find('/');
     const auto slopes = alibi_slopes(std::stoll(key.substr(0, slash)), std::stod(key.substr(slash + 1)));
@@ -34,7 +36,8 @@ TEST_CASE("ALiBi slopes follow MPT's alibi_bias_max") {
 }
 
 TEST_CASE("ALiBi bias is MPT's bias of the last query, and BLOOM's up to a constant per query") {
-  for (const auto& [heads, expected] : golden("alibi.json")["bias_rows_seq6"].items()) {
+  const auto cases = golden("alibi.json")["bias_rows_seq6"];
+  for (const auto& [heads, expected] : cases.items()) {
     const auto slopes = alibi_slopes(std::stoll(heads));
     for (std::size_t h = 0; h < slopes.size(); ++h) {
       for (std::int64_t key = 0; key < 6; ++key) {

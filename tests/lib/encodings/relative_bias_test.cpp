@@ -10,7 +10,8 @@
 using namespace poslab;
 
 TEST_CASE("T5 buckets are upstream's") {
-  for (const auto& set : golden("t5_buckets.json")["sets"]) {
+  const auto sets = golden("t5_buckets.json")["sets"];
+  for (const auto& set : sets) {
     const bool bidirectional = set["bidirectional"].get<bool>();
     const auto num_buckets = set["num_buckets"].get<std::int64_t>();
     const auto max_distance = set["max_distance"].get<std::int64_t>();

@@ -1,0 +1,57 @@
+#include "poslab/report/matrix_views.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "poslab/core/narrow.h"
+#include "poslab/core/threads.h"
+
+namespace poslab {
+namespace {
+
+constexpr std::int64_t kWidth = 64, kHeight = 32;
+constexpr std::int64_t kValuesPerTask = 1 << 14;
+
+std::int64_t sampled(std::int64_t index, std::int64_t shown, std::int64_t all) {
+  return static_cast<std::int64_t>(static_cast<double>(index) * static_cast<double>(all) / static_cast<double>(shown));
+}
+
+}  // namespace
+
+TensorSource stream_tensor(RowMatrix matrix, DType dtype, int threads) {
+  TensorSource tensor;
+  tensor.dtype = dtype;
+  tensor.shape = {matrix.rows, matrix.columns};
+  tensor.fill = [matrix = std::move(matrix), dtype, threads](std::int64_t first, std::int64_t count, std::byte* out) {
+    const std::int64_t rows_per_task = std::max<std::int64_t>(1, kValuesPerTask / matrix.columns);
+    const std::size_t row_bytes = static_cast<std::size_t>(matrix.columns) * bytes_per_element(dtype);
+    parallel_for((count + rows_per_task - 1) / rows_per_task, threads, [&](std::int64_t task) {
+      const std::int64_t begin = task * rows_per_task;
+      const std::int64_t rows = std::min(rows_per_task, count - begin);
+      std::vector<double> values(static_cast<std::size_t>(rows * matrix.columns));
+      matrix.fill(first + begin, values);
+      narrow_to_bytes(dtype, values, out + static_cast<std::size_t>(begin) * row_bytes);
+    });
+  };
+  return tensor;
+}
+
+Picture sampled_heatmap(const RowMatrix& matrix) {
+  Picture picture;
+  picture.kind = PictureKind::heatmap;
+  picture.width = std::min(matrix.rows, kWidth);
+  picture.height = std::min(matrix.columns, kHeight);
+  picture.values.resize(static_cast<std::size_t>(picture.width * picture.height));
+  std::vector<double> row(static_cast<std::size_t>(matrix.columns));
+  for (std::int64_t x = 0; x < picture.width; ++x) {
+    matrix.fill(sampled(x, picture.width, matrix.rows), row);
+    for (std::int64_t y = 0; y < picture.height; ++y) {
+      picture.values[static_cast<std::size_t>(y * picture.width + x)] =
+          row[static_cast<std::size_t>(sampled(y, picture.height, matrix.columns))];
+    }
+  }
+  return picture;
+}
+
+}  // namespace poslab

@@ -1,0 +1,26 @@
+// What a report shows of a matrix that is computed row by row: its bytes for --save-npy and a small heat map.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "poslab/core/element_type.h"
+#include "poslab/report/report.h"
+
+namespace poslab {
+
+struct RowMatrix {
+  std::int64_t rows = 0, columns = 0;
+  // Rows first, first + 1, ... into out, whose size is a multiple of columns; called from several threads.
+  std::function<void(std::int64_t first, std::span<double> out)> fill;
+};
+
+// The matrix as a tensor [rows, columns], narrowed once and computed on up to `threads` threads.
+TensorSource stream_tensor(RowMatrix matrix, DType dtype, int threads);
+
+// Rows across and columns down, at most 64 x 32 of them: every k-th one of what is larger. Titles stay with the caller.
+Picture sampled_heatmap(const RowMatrix& matrix);
+
+}  // namespace poslab
