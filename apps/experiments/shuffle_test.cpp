@@ -1,0 +1,468 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/experiment.h"
+#include "poslab/attention/attention.h"
+#include "poslab/core/blas.h"
+#include "poslab/core/random.h"
+#include "poslab/core/tensor.h"
+#include "poslab/encodings/alibi.h"
+#include "poslab/encodings/learned.h"
+#include "poslab/encodings/rope.h"
+#include "poslab/encodings/sinusoidal.h"
+
+namespace poslab {
+namespace {
+
+enum class Encoding { none, learned, sinusoidal, rope, alibi, t5 };
+constexpr auto words(Encoding) {
+  return word_table<Encoding>({{Encoding::none, "none"},
+                               {Encoding::learned, "learned"},
+                               {Encoding::sinusoidal, "sinusoidal"},
+                               {Encoding::rope, "rope"},
+                               {Encoding::alibi, "alibi"},
+                               {Encoding::t5, "t5"}});
+}
+
+enum class Precision { f64, f32 };
+constexpr auto words(Precision) { return word_table<Precision>({{Precision::f64, "f64"}, {Precision::f32, "f32"}}); }
+
+enum class Verdict { equivariant, order_aware };
+constexpr auto words(Verdict) {
+  return word_table<Verdict>({{Verdict::equivariant, "equivariant"}, {Verdict::order_aware, "order-aware"}});
+}
+
+struct Params {
+  Encoding encoding = Encoding::none;
+  Mask mask = Mask::none;
+  std::optional<std::string> words;
+  std::optional<std::int64_t> seq_len;
+  std::int64_t d_model = 8;
+  std::int64_t n_heads = 1;
+  std::optional<std::int64_t> n_kv_heads;
+  std::optional<std::vector<std::int64_t>> order;
+  Precision dtype = Precision::f64;
+  std::int64_t seed = 0;
+  double rtol = 1e-5, atol = 1e-8;
+  double rope_theta = 10000;
+  std::optional<std::int64_t> rotary_dim;
+  RopeLayout layout = RopeLayout::interleaved;
+
+  static void fields(auto& self, auto&& field) {
+    field("encoding", self.encoding, "what tells attention the positions 0 .. seq_len - 1");
+    field("mask", self.mask, "causal: a token sees itself and the tokens before it");
+    field("words", self.words, "a text; each distinct word gets one vector (default: every token its own vector)");
+    field("seq_len", self.seq_len, "tokens in the text (default: the number of words, else 5)", "tokens");
+    field("d_model", self.d_model, "values of a token's vector", "channels");
+    field("n_heads", self.n_heads, "attention heads of d_model / n_heads channels");
+    field("n_kv_heads", self.n_kv_heads, "heads of keys and values, each shared by a group (default: n_heads)");
+    field("order", self.order,
+          "the shuffle: place i takes token order[i] (default: 3,0,4,1,2 for five tokens, else drawn last)", "tokens");
+    field("dtype", self.dtype, "element type of all arrays; draws are f64 and narrowed");
+    field("seed", self.seed, "seed of the draws: X, W_q, W_k, W_v, a table, the order");
+    field("rtol", self.rtol, "equal means |a - b| <= atol + rtol * |b|, as in numpy.allclose");
+    field("atol", self.atol, "the absolute part of the same");
+    field("rope_theta", self.rope_theta, "rope: base of the frequencies");
+    field("rotary_dim", self.rotary_dim, "rope: first channels of a head that turn (default: all)", "channels");
+    field("layout", self.layout, "rope: which channels form a pair");
+  }
+};
+
+struct Summary {
+  Verdict verdict = Verdict::equivariant;
+  bool equivariant = false;
+  double max_abs_diff = 0;
+  std::int64_t worst_token = 0;
+  std::optional<double> leaked_order;
+  std::optional<bool> words_keep_output;
+  std::optional<double> max_word_diff;
+  std::int64_t resolved_seq_len = 0, resolved_n_kv_heads = 0;
+
+  static void fields(auto& self, auto&& field) {
+    field("verdict", self.verdict, "whether shuffling the input only shuffles the output");
+    field("equivariant", self.equivariant, "the same as true or false");
+    field("max_abs_diff", self.max_abs_diff, "largest |attention(X[order]) - attention(X)[order]|");
+    field("worst_token", self.worst_token, "the token, by its place in the text, where that is", "tokens");
+    field("leaked_order", self.leaked_order,
+          "causal mask without an encoding: the root mean square of the difference over that of the output");
+    field("words_keep_output", self.words_keep_output, "every word has one output wherever it stands");
+    field("max_word_diff", self.max_word_diff, "largest difference between two outputs of one word");
+    field("resolved_seq_len", self.resolved_seq_len, "tokens in the text", "tokens");
+    field("resolved_n_kv_heads", self.resolved_n_kv_heads, "heads of keys and values");
+  }
+};
+
+struct Row {
+  std::int64_t position = 0, token = 0;
+  std::optional<std::string> word;
+  double diff = 0;
+  bool same = false;
+  std::optional<double> word_diff;
+  std::optional<bool> word_same;
+
+  static void fields(auto& self, auto&& field) {
+    field("position", self.position, "place in the shuffled text", "tokens");
+    field("token", self.token, "place in the text", "tokens");
+    field("word", self.word, "the word there");
+    field("max_abs_diff", self.diff, "largest difference between the token's outputs in the two texts");
+    field("same", self.same, "all its channels are equal within rtol and atol");
+    field("word_diff", self.word_diff, "the same against the word's first occurrence in the text");
+    field("word_same", self.word_same, "equal to it within rtol and atol in both texts");
+  }
+};
+
+[[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument("[shuffle-test] " + sentence); }
+
+// The parameters with every fallback filled in, and what stands at each place of the text.
+struct Setup {
+  Params p;
+  std::int64_t seq_len = 0, n_kv_heads = 0, head_dim = 0, rotary_dim = 0;
+  std::vector<std::string> text;        // the words, or empty
+  std::vector<std::int64_t> vector_of;  // [seq_len] the row of X that each token has
+  std::int64_t n_vectors = 0;
+};
+
+void require_within(const char* name, std::int64_t value, std::int64_t most) {
+  if (value < 1 || value > most) refuse(fmt::format("{} must be 1 .. {} but got {}.", name, most, value));
+}
+
+Setup set_up(const Params& p) {
+  Setup s;
+  s.p = p;
+  if (p.words) {
+    std::istringstream stream(*p.words);
+    for (std::string word; stream >> word;) s.text.push_back(word);
+    if (s.text.empty()) refuse("words holds no word.");
+  }
+  const auto n_words = static_cast<std::int64_t>(s.text.size());
+  s.seq_len = p.seq_len.value_or(p.words ? n_words : 5);
+  if (p.words && s.seq_len != n_words) {
+    refuse(fmt::format("seq_len is {} but words has {}; leave seq_len out.", s.seq_len, n_words));
+  }
+  require_within("seq_len", s.seq_len, 1 << 24);
+  require_within("d_model", p.d_model, 1 << 16);
+  require_within("n_heads", p.n_heads, p.d_model);
+  s.n_kv_heads = p.n_kv_heads.value_or(p.n_heads);
+  require_within("n_kv_heads", s.n_kv_heads, p.n_heads);
+  constexpr std::int64_t most_values = std::int64_t{1} << 28;
+  if (s.seq_len * p.d_model > most_values) {
+    refuse(fmt::format("seq_len {} x d_model {} is more than {} values.", s.seq_len, p.d_model, most_values));
+  }
+  if (p.d_model % p.n_heads != 0) {
+    refuse(fmt::format("d_model {} is not divisible by n_heads {}.", p.d_model, p.n_heads));
+  }
+  if (p.n_heads % s.n_kv_heads != 0) {
+    refuse(fmt::format("n_heads {} is not divisible by n_kv_heads {}.", p.n_heads, s.n_kv_heads));
+  }
+  s.head_dim = p.d_model / p.n_heads;
+  s.rotary_dim = p.rotary_dim.value_or(s.head_dim);
+  if (p.encoding == Encoding::rope && (s.rotary_dim < 2 || s.rotary_dim % 2 != 0 || s.rotary_dim > s.head_dim)) {
+    refuse(fmt::format("rotary_dim must be even and 2 .. {} (head_dim) but is {}.", s.head_dim, s.rotary_dim));
+  }
+  if (!(p.rtol >= 0) || !(p.atol >= 0)) refuse(fmt::format("rtol {} and atol {} must be 0 or more.", p.rtol, p.atol));
+
+  std::map<std::string, std::int64_t> known;
+  for (std::int64_t i = 0; i < s.seq_len; ++i) {
+    s.vector_of.push_back(p.words ? known.emplace(s.text[i], std::ssize(known)).first->second : i);
+  }
+  s.n_vectors = p.words ? std::ssize(known) : s.seq_len;
+  return s;
+}
+
+std::vector<std::int64_t> resolve_order(const Setup& s, Generator& generator) {
+  if (!s.p.order) {
+    if (s.seq_len == 5) return {3, 0, 4, 1, 2};
+    return generator.permutation(s.seq_len);
+  }
+  const std::vector<std::int64_t>& order = *s.p.order;
+  if (std::ssize(order) != s.seq_len) {
+    refuse(fmt::format("order has {} places but the text {} tokens.", order.size(), s.seq_len));
+  }
+  std::vector<bool> seen(order.size());
+  for (std::int64_t token : order) {
+    if (token < 0 || token >= s.seq_len) {
+      refuse(fmt::format("order names token {} but they are 0 .. {}.", token, s.seq_len - 1));
+    }
+    if (seen[token]) refuse(fmt::format("order is no permutation: it names token {} twice.", token));
+    seen[token] = true;
+  }
+  return order;
+}
+
+// One attention layer without output projection, as in the lesson, its weights drawn from the generator.
+template <class T>
+class Layer {
+ public:
+  Layer(const Setup& s, Generator& generator) : s_(s), kv_dim_(s.n_kv_heads * s.head_dim) {
+    const std::int64_t d = s.p.d_model;
+    x_ = make_tensor<T>(s.n_vectors, d);
+    draw(generator, x_.data(), s.n_vectors, d, d);
+    // W_q, W_k and W_v side by side: one product serves all three.
+    w_ = make_tensor<T>(d, qkv_dim());
+    draw(generator, w_.data(), d, d, qkv_dim());
+    draw(generator, w_.data() + d, d, kv_dim_, qkv_dim());
+    draw(generator, w_.data() + d + kv_dim_, d, kv_dim_, qkv_dim());
+    options_.visible = key_ranges(s.p.mask, s.seq_len, s.seq_len);
+    switch (s.p.encoding) {
+      case Encoding::none:
+        break;
+      case Encoding::learned:
+        learned_.emplace(s.seq_len, d, generator);
+        break;
+      case Encoding::sinusoidal:
+        waves_.emplace(d);
+        break;
+      case Encoding::rope:
+        options_.hook = RopeHook{rope_inv_freq(s.rotary_dim, s.p.rope_theta), s.p.layout};
+        break;
+      case Encoding::alibi:
+        options_.hook = AlibiHook{alibi_slopes(s.p.n_heads)};
+        break;
+      case Encoding::t5:
+        // A decoder of T5 counts distances backwards only.
+        options_.hook = t5_hook(generator.normals(32 * s.p.n_heads, 0.02), s.p.n_heads, s.p.mask == Mask::none);
+        break;
+    }
+  }
+
+  // The output [seq_len, d_model] of the text with token order[i] at place i.
+  Tensor<T, 2> attend(const std::vector<std::int64_t>& order, int threads) const {
+    const std::int64_t n = s_.seq_len, d = s_.p.d_model;
+    Tensor<T, 2> qkv = make_tensor<T>(n, qkv_dim());
+    {
+      const Tensor<T, 2> input = embed(order);
+      parallel_gemm(Transpose::no, Transpose::no, n, qkv_dim(), d, 1, input.data(), d, w_.data(), qkv_dim(), 0,
+                    qkv.data(), qkv_dim(), threads);
+    }
+    Tensor<T, 2> out = make_tensor<T>(n, d);
+    const auto part = [&](std::int64_t column) {
+      return HeadView<const T>{qkv.data() + column, s_.head_dim, qkv_dim()};
+    };
+    attention<T>({s_.p.n_heads, s_.n_kv_heads, n, n, s_.head_dim}, options_, part(0), part(d), part(d + kv_dim_),
+                 {out.data(), s_.head_dim, d}, threads);
+    return out;
+  }
+
+ private:
+  std::int64_t qkv_dim() const { return s_.p.d_model + 2 * kv_dim_; }
+
+  static void draw(Generator& generator, T* to, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
+    std::vector<double> drawn(columns);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      generator.standard_normal(drawn);
+      std::transform(drawn.begin(), drawn.end(), to + i * stride, [](double x) { return static_cast<T>(x); });
+    }
+  }
+
+  // The tokens' vectors, and for learned and sinusoidal encodings the positions' added to them.
+  Tensor<T, 2> embed(const std::vector<std::int64_t>& order) const {
+    const std::int64_t d = s_.p.d_model;
+    Tensor<T, 2> input = make_tensor<T>(s_.seq_len, d);
+    std::vector<double> wave(d);
+    for (std::int64_t i = 0; i < s_.seq_len; ++i) {
+      const T* from = x_.data() + s_.vector_of[order[i]] * d;
+      T* to = input.data() + i * d;
+      if (!learned_ && !waves_) {
+        std::copy_n(from, d, to);
+        continue;
+      }
+      if (waves_) waves_->fill(i, wave);
+      const std::span<const double> seat = learned_ ? learned_->row(i) : wave;
+      for (std::int64_t c = 0; c < d; ++c) to[c] = from[c] + static_cast<T>(seat[c]);
+    }
+    return input;
+  }
+
+  const Setup& s_;
+  const std::int64_t kv_dim_;
+  Tensor<T, 2> x_, w_;
+  AttentionOptions options_;
+  std::optional<LearnedTable> learned_;
+  std::optional<SinusoidalTable> waves_;
+};
+
+// Largest difference between two rows of `d` values, and whether a is close to b in numpy.allclose's sense.
+struct Difference {
+  double max = 0;
+  bool same = true;
+};
+
+template <class T>
+Difference compare(const Params& p, const T* a, const T* b) {
+  Difference result;
+  for (std::int64_t c = 0; c < p.d_model; ++c) {
+    const double expected = static_cast<double>(b[c]);
+    const double difference = std::abs(static_cast<double>(a[c]) - expected);
+    result.max = std::max(result.max, difference);
+    result.same = result.same && difference <= p.atol + p.rtol * std::abs(expected);
+  }
+  return result;
+}
+
+// Both outputs as one tensor [2, seq_len, d_model]: attention(X[order]), attention(X)[order].
+template <class T>
+TensorSource outputs_tensor(Tensor<T, 2> shuffled, Tensor<T, 2> plain, std::vector<std::int64_t> order) {
+  const auto d = static_cast<std::int64_t>(plain.shape(1));
+  const auto n = std::ssize(order);
+  const auto held =
+      std::make_shared<const std::pair<Tensor<T, 2>, Tensor<T, 2>>>(std::move(shuffled), std::move(plain));
+  TensorSource source;
+  source.dtype = sizeof(T) == 8 ? DType::f64 : DType::f32;
+  source.shape = {2, n, d};
+  source.fill = [=, order = std::move(order)](std::int64_t first, std::int64_t count, std::byte* out) {
+    const std::size_t row_bytes = static_cast<std::size_t>(d) * sizeof(T);
+    for (std::int64_t part = first; part < first + count; ++part) {
+      for (std::int64_t i = 0; i < n; ++i, out += row_bytes) {
+        const T* row = part == 0 ? held->first.data() + i * d : held->second.data() + order[i] * d;
+        std::memcpy(out, row, row_bytes);
+      }
+    }
+  };
+  return source;
+}
+
+std::string words_conclusion(const Setup& s, const std::vector<Row>& rows) {
+  std::map<std::string, double> worst;
+  for (const Row& row : rows) worst[*row.word] = std::max(worst[*row.word], *row.word_diff);
+  std::string text;
+  std::vector<std::string> told;
+  for (const Row& row : rows) {
+    if (std::find(told.begin(), told.end(), *row.word) != told.end()) continue;
+    told.push_back(*row.word);
+    if (told.size() > 8) return text + fmt::format("... and {} more words.\n", s.n_vectors - 8);
+    const bool same = std::all_of(rows.begin(), rows.end(),
+                                  [&](const Row& other) { return other.word != row.word || *other.word_same; });
+    text += same ? fmt::format("\"{}\" has the same output wherever it stands, in both texts.\n", *row.word)
+                 : fmt::format("\"{}\" has outputs that differ by up to {:.4g}.\n", *row.word, worst[*row.word]);
+  }
+  return text;
+}
+
+std::string conclusion(const Setup& s, const Summary& summary, const std::vector<Row>& rows) {
+  std::string text;
+  if (s.p.words) {
+    std::string shuffled;
+    for (const Row& row : rows) shuffled += (shuffled.empty() ? "" : " ") + *row.word;
+    constexpr std::size_t most_shown = 200;
+    if (shuffled.size() <= most_shown) text += fmt::format("Shuffled text: {}\n", shuffled);
+    text += words_conclusion(s, rows);
+  }
+  const bool none = s.p.encoding == Encoding::none;
+  if (summary.equivariant) {
+    text += fmt::format("Shuffled input gives the shuffled output (largest difference {:.1e}, which is rounding).\n",
+                        summary.max_abs_diff);
+    return text +
+           (none && s.p.mask == Mask::none
+                ? "Attention alone does not see the order of words: without an encoding a text is a bag of words."
+                : "Nothing here told the tokens their places strongly enough to pass rtol and atol.");
+  }
+  text += fmt::format("Shuffled input gives another output: it differs by up to {:.4f}, most for token {}.\n",
+                      summary.max_abs_diff, summary.worst_token);
+  if (none && s.p.mask == Mask::causal) {
+    return text + fmt::format(
+                      "The causal mask leaks order, since each token sees another set of earlier ones: the "
+                      "outputs move by {:.0f} percent of their size.\nNo token is told its place, though.",
+                      100 * *summary.leaked_order);
+  }
+  if (none) return text + "Without encoding and mask only rounding differs: allow for it with rtol and atol.";
+  return text + fmt::format("The {} encoding tells attention where each token stands{}.", to_word(s.p.encoding),
+                            s.p.mask == Mask::causal ? ", and the causal mask leaks some order too" : "");
+}
+
+template <class T>
+TypedReport<Summary, Row> run_as(const Setup& s, const RunContext& context) {
+  const Params& p = s.p;
+  Generator generator(p.seed);
+  const Layer<T> layer(s, generator);
+  const std::vector<std::int64_t> order = resolve_order(s, generator);
+  std::vector<std::int64_t> in_order(order.size());
+  std::iota(in_order.begin(), in_order.end(), 0);
+  Tensor<T, 2> plain = layer.attend(in_order, context.threads);
+  context.progress(0.5);
+  Tensor<T, 2> shuffled = layer.attend(order, context.threads);
+
+  TypedReport<Summary, Row> report;
+  Summary& summary = report.summary;
+  summary.resolved_seq_len = s.seq_len;
+  summary.resolved_n_kv_heads = s.n_kv_heads;
+  summary.equivariant = true;
+  std::map<std::int64_t, std::int64_t> first_place;  // of each vector in the text
+  for (std::int64_t i = s.seq_len - 1; i >= 0; --i) first_place[s.vector_of[i]] = i;
+  double squares = 0, output_squares = 0;
+  for (std::int64_t i = 0; i < s.seq_len; ++i) {
+    const T* mine = shuffled.data() + i * p.d_model;
+    const T* expected = plain.data() + order[i] * p.d_model;
+    const Difference difference = compare(p, mine, expected);
+    Row row{i, order[i], std::nullopt, difference.max, difference.same, std::nullopt, std::nullopt};
+    if (i == 0 || difference.max > summary.max_abs_diff) {
+      summary.max_abs_diff = difference.max;
+      summary.worst_token = order[i];
+    }
+    summary.equivariant = summary.equivariant && difference.same;
+    for (std::int64_t c = 0; c < p.d_model; ++c) {
+      const double e = static_cast<double>(expected[c]);
+      squares += (static_cast<double>(mine[c]) - e) * (static_cast<double>(mine[c]) - e);
+      output_squares += e * e;
+    }
+    if (p.words) {
+      const T* first = plain.data() + first_place[s.vector_of[order[i]]] * p.d_model;
+      const Difference in_text = compare(p, expected, first), in_shuffled = compare(p, mine, first);
+      row.word = s.text[order[i]];
+      row.word_diff = std::max(in_text.max, in_shuffled.max);
+      row.word_same = in_text.same && in_shuffled.same;
+      summary.words_keep_output = summary.words_keep_output.value_or(true) && *row.word_same;
+      summary.max_word_diff = std::max(summary.max_word_diff.value_or(0), *row.word_diff);
+    }
+    report.rows.push_back(std::move(row));
+  }
+  summary.verdict = summary.equivariant ? Verdict::equivariant : Verdict::order_aware;
+  if (p.mask == Mask::causal && p.encoding == Encoding::none) {
+    summary.leaked_order = output_squares > 0 ? std::sqrt(squares / output_squares) : 0;
+  }
+  report.columns = {"position", "token", "max_abs_diff", "same"};
+  if (p.words) report.columns = {"position", "token", "word", "max_abs_diff", "same", "word_diff", "word_same"};
+  report.conclusion = conclusion(s, summary, report.rows);
+  constexpr std::int64_t most_bars = 64;
+  if (!summary.equivariant && s.seq_len <= most_bars) {
+    Picture picture;
+    picture.kind = PictureKind::bars;
+    picture.title = "how far each token's output moved";
+    picture.x_label = "place in the shuffled text (tokens)";
+    picture.y_label = "largest difference";
+    picture.series = {{"max_abs_diff", {}, {}}};
+    for (const Row& row : report.rows) picture.series[0].y.push_back(row.diff);
+    report.pictures.push_back(std::move(picture));
+  }
+  report.tensor = outputs_tensor(std::move(shuffled), std::move(plain), order);
+  return report;
+}
+
+TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
+  const Setup setup = set_up(p);
+  return p.dtype == Precision::f64 ? run_as<double>(setup, context) : run_as<float>(setup, context);
+}
+
+Experiment describe_shuffle_test() {
+  Experiment e =
+      describe<Params, Summary, Row>("shuffle-test", "Does attention notice the order of its tokens?",
+                                     "poslab shuffle-test --words \"the dog bit the man\" --order 0,4,2,3,1", run);
+  e.verdicts = {"equivariant", "order-aware"};
+  return e;
+}
+
+const Registrar registrar("shuffle-test", describe_shuffle_test);
+
+}  // namespace
+}  // namespace poslab

@@ -1,0 +1,216 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "experiments/experiment.h"
+#include "golden.h"
+
+using namespace poslab;
+
+namespace {
+
+using Settings = std::map<std::string, Value>;
+
+// The default parameters with some replaced.
+Record record(const Settings& settings) {
+  Record out;
+  std::size_t used = 0;
+  for (const FieldSpec& spec : find_experiment("shuffle-test")->params) {
+    const auto found = settings.find(spec.name);
+    out.push_back(found == settings.end() ? spec.fallback : found->second);
+    used += found != settings.end();
+  }
+  REQUIRE(used == settings.size());
+  return out;
+}
+
+struct Result {
+  Report report;
+  Value summary(const std::string& name) const {
+    return find(find_experiment("shuffle-test")->summary, report.summary, name);
+  }
+  double max_abs_diff() const { return std::get<double>(summary("max_abs_diff")); }
+  bool equivariant() const { return std::get<bool>(summary("equivariant")); }
+  std::string verdict() const { return std::get<std::string>(summary("verdict")); }
+  Value row(std::int64_t i, const std::string& name) const {
+    Record fields;
+    report.rows.fill(i, fields);
+    return find(find_experiment("shuffle-test")->row, fields, name);
+  }
+  // [2, seq_len, d_model], f64
+  std::vector<double> outputs() const {
+    const auto& shape = report.tensor.shape;
+    std::vector<double> out(static_cast<std::size_t>(shape[0] * shape[1] * shape[2]));
+    report.tensor.fill(0, 2, reinterpret_cast<std::byte*>(out.data()));
+    return out;
+  }
+
+  static Value find(const std::vector<FieldSpec>& specs, const Record& values, const std::string& name) {
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      if (specs[i].name == name) return values[i];
+    }
+    FAIL("no field " << name);
+    return {};
+  }
+};
+
+Result run(const Settings& settings = {}, int threads = 1) {
+  RunContext context;
+  context.threads = threads;
+  return {find_experiment("shuffle-test")->run(record(settings), context)};
+}
+
+std::string refusal(const Settings& settings) {
+  try {
+    run(settings);
+  } catch (const std::invalid_argument& e) {
+    return e.what();
+  }
+  return "accepted";
+}
+
+std::vector<double> flattened(const nlohmann::json& rows) {
+  std::vector<double> out;
+  for (const auto& row : rows) out.insert(out.end(), row.begin(), row.end());
+  return out;
+}
+
+void check_lesson(const Result& result, const nlohmann::json& of_permuted, const nlohmann::json& of_text,
+                  const std::vector<std::size_t>& order) {
+  std::vector<double> expected = flattened(of_permuted);
+  for (std::size_t token : order) {
+    const auto row = of_text[token].get<std::vector<double>>();
+    expected.insert(expected.end(), row.begin(), row.end());
+  }
+  const auto mine = result.outputs();
+  REQUIRE(mine.size() == expected.size());
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    CHECK(std::abs(mine[i] - expected[i]) <= 1e-12 * std::max(1.0, std::abs(expected[i])));
+  }
+}
+
+std::vector<std::int64_t> integers(std::initializer_list<std::int64_t> list) { return list; }
+
+}  // namespace
+
+TEST_CASE("shuffle-test: without parameters it is the lesson's test, to 1e-12") {
+  const auto lesson = golden("lesson_shuffle.json");
+  const auto order = lesson["order"].get<std::vector<std::size_t>>();
+  const Result result = run();
+  CHECK(result.equivariant());
+  CHECK(result.verdict() == "equivariant");
+  CHECK(result.max_abs_diff() < 1e-12);
+  CHECK(std::holds_alternative<std::monostate>(result.summary("leaked_order")));
+  check_lesson(result, lesson["attention_of_permuted"], lesson["attention"], order);
+  for (std::size_t i = 0; i < 5; ++i) {
+    CHECK(std::get<std::int64_t>(result.row(static_cast<std::int64_t>(i), "token")) ==
+          static_cast<std::int64_t>(order[i]));
+  }
+}
+
+TEST_CASE("shuffle-test: the causal mask leaks order as in the lesson") {
+  const auto lesson = golden("lesson_shuffle.json");
+  const Result result = run({{"mask", "causal"}});
+  CHECK(result.verdict() == "order-aware");
+  CHECK(std::abs(result.max_abs_diff() - lesson["causal_max_abs_diff"].get<double>()) < 1e-11);
+  CHECK(std::abs(result.max_abs_diff() - 10.2103) < 5e-5);
+  check_lesson(result, lesson["causal_of_permuted"], lesson["causal_attention"],
+               lesson["order"].get<std::vector<std::size_t>>());
+  // Root mean squares over the golden arrays.
+  const auto shuffled = flattened(lesson["causal_of_permuted"]);
+  double squares = 0, size = 0;
+  for (std::size_t i = 0; i < 5; ++i) {
+    const auto row = lesson["causal_attention"][lesson["order"][i].get<std::size_t>()].get<std::vector<double>>();
+    for (std::size_t c = 0; c < 8; ++c) {
+      squares += std::pow(shuffled[i * 8 + c] - row[c], 2);
+      size += row[c] * row[c];
+    }
+  }
+  CHECK(std::get<double>(result.summary("leaked_order")) == doctest::Approx(std::sqrt(squares / size)));
+}
+
+TEST_CASE("shuffle-test: every encoding tells the order, none does not") {
+  for (const char* encoding : {"none", "learned", "sinusoidal", "rope", "alibi", "t5"}) {
+    for (const char* dtype : {"f64", "f32"}) {
+      const Result result = run({{"encoding", encoding},
+                                 {"dtype", dtype},
+                                 {"seq_len", std::int64_t{60}},
+                                 {"d_model", std::int64_t{32}},
+                                 {"n_heads", std::int64_t{4}},
+                                 {"n_kv_heads", std::int64_t{2}},
+                                 {"rtol", 1e-3},
+                                 {"atol", 1e-3}});
+      CAPTURE(encoding);
+      CAPTURE(dtype);
+      CHECK(result.equivariant() == (std::string(encoding) == "none"));
+      CHECK(result.report.rows.count == 60);
+    }
+  }
+}
+
+TEST_CASE("shuffle-test: a word's output is the same wherever it stands, unless something tells its place") {
+  const Settings lesson = {{"words", "the dog bit the man"}, {"order", integers({0, 4, 2, 3, 1})}};
+  const Result bag = run(lesson);
+  CHECK(bag.equivariant());
+  CHECK(std::get<bool>(bag.summary("words_keep_output")));
+  CHECK(std::get<double>(bag.summary("max_word_diff")) < 1e-12);
+  CHECK(std::get<std::string>(bag.row(1, "word")) == "man");
+  // In the text itself "the" stands at 0 and 3.
+  const auto outputs = bag.outputs();
+  for (std::size_t c = 0; c < 8; ++c) CHECK(std::abs(outputs[40 + c] - outputs[40 + 3 * 8 + c]) < 1e-12);
+  CHECK(bag.report.conclusion.find("\"the\" has the same output wherever it stands") != std::string::npos);
+
+  for (const Settings& more : {Settings{{"encoding", "rope"}}, Settings{{"encoding", "sinusoidal"}},
+                               Settings{{"encoding", "alibi"}}, Settings{{"mask", "causal"}}}) {
+    Settings told = lesson;
+    told.insert(more.begin(), more.end());
+    const Result result = run(told);
+    CHECK_FALSE(std::get<bool>(result.summary("words_keep_output")));
+    CHECK(std::get<double>(result.summary("max_word_diff")) > 1e-3);
+  }
+}
+
+TEST_CASE("shuffle-test: identical outputs for any number of threads, order drawn last") {
+  const Settings settings = {
+      {"seq_len", std::int64_t{300}}, {"d_model", std::int64_t{64}}, {"encoding", "t5"}, {"mask", "causal"}};
+  const Result one = run(settings, 1);
+  CHECK(run(settings, 2).outputs() == one.outputs());
+  std::vector<std::int64_t> order;
+  for (std::int64_t i = 0; i < 300; ++i) order.push_back(std::get<std::int64_t>(one.row(i, "token")));
+  Settings given = settings;
+  given["order"] = order;
+  CHECK(run(given).outputs() == one.outputs());
+  std::sort(order.begin(), order.end());
+  for (std::int64_t i = 0; i < 300; ++i) CHECK(order[static_cast<std::size_t>(i)] == i);
+}
+
+TEST_CASE("shuffle-test: rtol and atol mean what they mean in numpy.allclose") {
+  const double diff = run({{"mask", "causal"}}).max_abs_diff();
+  CHECK(run({{"mask", "causal"}, {"rtol", 0.0}, {"atol", diff}}).equivariant());
+  CHECK_FALSE(run({{"mask", "causal"}, {"rtol", 0.0}, {"atol", diff * 0.999}}).equivariant());
+  CHECK(run({{"mask", "causal"}, {"rtol", 1e6}, {"atol", 0.0}}).equivariant());
+}
+
+TEST_CASE("shuffle-test: what cannot be is refused with a sentence") {
+  CHECK(refusal({{"d_model", std::int64_t{9}}, {"n_heads", std::int64_t{2}}}) ==
+        "[shuffle-test] d_model 9 is not divisible by n_heads 2.");
+  CHECK(refusal({{"n_heads", std::int64_t{4}}, {"n_kv_heads", std::int64_t{3}}}) ==
+        "[shuffle-test] n_heads 4 is not divisible by n_kv_heads 3.");
+  CHECK(refusal({{"order", integers({0, 1, 2})}}) == "[shuffle-test] order has 3 places but the text 5 tokens.");
+  CHECK(refusal({{"order", integers({0, 1, 2, 2, 4})}}) ==
+        "[shuffle-test] order is no permutation: it names token 2 twice.");
+  CHECK(refusal({{"order", integers({0, 1, 2, 3, 5})}}) == "[shuffle-test] order names token 5 but they are 0 .. 4.");
+  CHECK(refusal({{"order", integers({0, 1, 2, 3, -1})}}) == "[shuffle-test] order names token -1 but they are 0 .. 4.");
+  CHECK(refusal({{"words", "a b"}, {"seq_len", std::int64_t{3}}}) ==
+        "[shuffle-test] seq_len is 3 but words has 2; leave seq_len out.");
+  CHECK(refusal({{"words", "  "}}) == "[shuffle-test] words holds no word.");
+  CHECK(refusal({{"encoding", "rope"}, {"rotary_dim", std::int64_t{3}}}) ==
+        "[shuffle-test] rotary_dim must be even and 2 .. 8 (head_dim) but is 3.");
+  CHECK(refusal({{"seq_len", std::int64_t{1} << 40}}).starts_with("[shuffle-test] seq_len must be 1 .. 16777216"));
+  CHECK(refusal({{"atol", -1.0}}) == "[shuffle-test] rtol 1e-05 and atol -1 must be 0 or more.");
+}
