@@ -54,6 +54,7 @@ struct ModelConfig {
   std::optional<std::int64_t> table_limit;              // learned: positions from here on have no row
   std::vector<std::string> warnings;                    // what a reader should know, one sentence each
   std::vector<std::string> ignored;                     // key paths about positions that have no effect
+  std::string renamed;                                  // a sentence when the config uses older spellings, else empty
 };
 
 // Reads a parsed config; `name` stands in errors. Multimodal configs: the part under text_config (or llm_config, ...).
