@@ -56,7 +56,7 @@ std::optional<GgmlRope> to_ggml(const RopeScaling& s, std::optional<std::int64_t
       rope.freq_base = dynamic_theta(s, seq_len);
       return rope;
     case RopeType::yarn:
-      if (!s.truncate || s.yarn_ramp == YarnRamp::paper) return std::nullopt;
+      if (!s.truncate || s.yarn_ramp == YarnRamp::paper || s.beta_fast <= s.beta_slow) return std::nullopt;
       rope.freq_scale = 1 / effective_factor(s);
       rope.ext_factor = 1;
       rope.attn_factor = yarn_attention_factor(s) / (1 + 0.1 * std::log(effective_factor(s)));

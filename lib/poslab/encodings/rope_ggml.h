@@ -29,9 +29,9 @@ struct GgmlRope {
 RopeFrequencies ggml_frequencies(const GgmlRope& rope);
 
 // The parameters under which ggml turns as rope_frequencies(scaling, seq_len) does, attention factor included; absent
-// where ggml has none (yarn without truncate or with the paper's ramp, ntk_by_parts, proportional, an odd rotary_dim).
-// Frequencies that no flag can reach (llama3, longrope) stand in freq_factors, which llama.cpp reads from the GGUF
-// file.
+// where ggml has none (yarn without truncate, with the paper's ramp or swapped betas, ntk_by_parts, proportional, an
+// odd rotary_dim). Frequencies that no flag can reach (llama3, longrope) stand in freq_factors, which llama.cpp reads
+// from the GGUF file.
 std::optional<GgmlRope> to_ggml(const RopeScaling& scaling, std::optional<std::int64_t> seq_len = std::nullopt);
 
 }  // namespace poslab

@@ -91,6 +91,10 @@ double critical_theta(double rope_theta, double trained_length, double target_le
 }
 
 double critical_pair(double rope_theta, double length, std::int64_t rotary_dim) {
+  if (rope_theta == 1) {
+    throw std::invalid_argument(
+        "[critical_pair] with rope_theta 1 every pair turns alike: no pair is the critical one.");
+  }
   return static_cast<double>(rotary_dim) * std::log(length / two_pi) / (2 * std::log(rope_theta));
 }
 
