@@ -142,9 +142,7 @@ TEST_CASE("shuffle-test: every encoding tells the order, none does not") {
                                  {"seq_len", std::int64_t{60}},
                                  {"d_model", std::int64_t{32}},
                                  {"n_heads", std::int64_t{4}},
-                                 {"n_kv_heads", std::int64_t{2}},
-                                 {"rtol", 1e-3},
-                                 {"atol", 1e-3}});
+                                 {"n_kv_heads", std::int64_t{2}}});
       CAPTURE(encoding);
       CAPTURE(dtype);
       CHECK(result.equivariant() == (std::string(encoding) == "none"));
@@ -212,5 +210,5 @@ TEST_CASE("shuffle-test: what cannot be is refused with a sentence") {
   CHECK(refusal({{"encoding", "rope"}, {"rotary_dim", std::int64_t{3}}}) ==
         "[shuffle-test] rotary_dim must be even and 2 .. 8 (head_dim) but is 3.");
   CHECK(refusal({{"seq_len", std::int64_t{1} << 40}}).starts_with("[shuffle-test] seq_len must be 1 .. 16777216"));
-  CHECK(refusal({{"atol", -1.0}}) == "[shuffle-test] rtol 1e-05 and atol -1 must be 0 or more.");
+  CHECK(refusal({{"atol", -1.0}}) == "[shuffle-test] atol must be 0 or more but got -1.");
 }
