@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cmath>
 #include <mutex>
 #include <numbers>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "poslab/core/threads.h"
+#include "poslab/encodings/sinusoidal.h"
 #include "poslab/kernels/cosine_sum.h"
 
 namespace poslab {
@@ -71,7 +71,12 @@ std::vector<double> frequencies(std::int64_t n_pairs, double t) {
 std::vector<std::int64_t> negative_distances(std::span<const double> inv_freq, std::int64_t begin, std::int64_t end,
                                              int threads) {
   constexpr std::int64_t block = CosineSums::block, blocks_per_task = 64;
-  const CosineSums sums(inv_freq);
+  // At whole distances a turn more or less changes nothing.
+  std::vector<double> within_a_turn(inv_freq.begin(), inv_freq.end());
+  for (double& w : within_a_turn) {
+    if (std::abs(w) > CosineSums::max_inv_freq) w = std::remainder(w, 2 * std::numbers::pi);
+  }
+  const CosineSums sums(within_a_turn);
   const double doubtful = 1e-9 * static_cast<double>(inv_freq.size());
   const std::int64_t first_block = begin / block;
   const std::int64_t n_blocks = (end + block - 1) / block - first_block;
@@ -135,18 +140,13 @@ void check(const char* who, std::int64_t rotary_dim, std::int64_t seq_len) {
     throw std::invalid_argument(
         fmt::format("[{}] rotary_dim must be even and at least 2 but got {}.", who, rotary_dim));
   }
-  if (seq_len < 1) {
-    throw std::invalid_argument(fmt::format("[{}] seq_len must be at least 1 but got {}.", who, seq_len));
+  if (seq_len < 1 || seq_len > CosineSums::max_distance) {
+    throw std::invalid_argument(
+        fmt::format("[{}] seq_len must be 1 .. {} but got {}.", who, CosineSums::max_distance, seq_len));
   }
 }
 
 }  // namespace
-
-double cosine_sum(std::span<const double> inv_freq, double distance) {
-  double sum = 0;
-  for (double w : inv_freq) sum += std::cos(distance * w);
-  return sum;
-}
 
 std::optional<std::int64_t> first_negative(std::span<const double> inv_freq, std::int64_t end, int threads) {
   for (std::int64_t begin = 0, run = 1 << 16; begin < end; begin += run, run *= 2) {

@@ -1,5 +1,5 @@
-// Which RoPE bases keep a length usable, by the sum of cosines B(m) = sum_i cos(m * inv_freq_i): where it is negative,
-// a similar key at distance m scores below a random one (Men et al. 2024, arXiv:2405.14591; Su,
+// Which RoPE bases keep a length usable, by B(m) = sum_i cos(m * inv_freq_i) (cosine_sum of sinusoidal.h): where it is
+// negative, a similar key at distance m scores below a random one (Men et al. 2024, arXiv:2405.14591; Su,
 // kexue.fm/archives/10122).
 #pragma once
 
@@ -11,10 +11,7 @@
 
 namespace poslab {
 
-// B(distance); inv_freq [n_pairs] in radians per token.
-double cosine_sum(std::span<const double> inv_freq, double distance);
-
-// The smallest m with B(m) < 0, 0 <= m < end, or nothing. The distance is found from any number of threads.
+// The smallest m with B(m) < 0, 0 <= m < end, or nothing; inv_freq [n_pairs] in radians per token, end at most 2^24.
 std::optional<std::int64_t> first_negative(std::span<const double> inv_freq, std::int64_t end, int threads);
 
 // RoFormer's bound on how a score decays with distance, 1/n_pairs * sum_j |S_j|, S_j = sum_{i<j} exp(1i * distance *
@@ -44,7 +41,8 @@ struct BaseSearch {
 };
 
 // progress is told a share of the work, 0 .. 1. `islands` stays empty; time grows as seq_len^1.7.
-// Throws std::invalid_argument "[smallest_base] ..." for an odd or non-positive rotary_dim or seq_len below 1.
+// Throws std::invalid_argument "[smallest_base] ..." for an odd or non-positive rotary_dim or seq_len outside 1 ..
+// 2^24.
 BaseSearch smallest_base(std::int64_t rotary_dim, std::int64_t seq_len, int threads,
                          const std::function<void(double)>& progress);
 

@@ -16,8 +16,10 @@ class CosineSums {
  public:
   static constexpr std::int64_t block = 512;  // distances between two angles that are reduced afresh
   static constexpr std::int64_t max_distance = 1 << 24;
+  static constexpr double max_inv_freq = 3.2;
 
-  explicit CosineSums(std::span<const double> inv_freq, Isa isa = active_isa());  // [n_pairs], 0 .. 1 radians per token
+  // inv_freq [n_pairs], radians per token, none above max_inv_freq in magnitude.
+  explicit CosineSums(std::span<const double> inv_freq, Isa isa = active_isa());
 
   // out[j] = B(block * index + j), j = 0 .. block - 1.
   void fill_block(std::int64_t index, std::span<double, block> out) const;

@@ -5,8 +5,8 @@
 
 namespace poslab::kernels::POSLAB_KERNEL_NAMESPACE {
 
-// cos and sin of |x| <= 2^24, each within 2.5e-16 of the true value. x less the nearest multiple of pi/2, which is
-// subtracted in three parts whose products with the multiple are exact (Cody and Waite), then Taylor's series.
+// cos and sin of |x| <= 3.2 * 2^24, each within 2.5e-16 of the true value. x less the nearest multiple of pi/2, which
+// is subtracted in three parts whose products with the multiple are exact (Cody and Waite), then Taylor's series.
 POSLAB_INLINE void sincos(F64 x, F64& sine, F64& cosine) {
   const F64 to_integer = splat(0x1.8p52);  // adding and subtracting it rounds to the nearest integer
   const F64 shifted = x * 0x1.45f306dc9c883p-1 + to_integer;

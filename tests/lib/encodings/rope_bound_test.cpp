@@ -8,6 +8,7 @@
 
 #include "golden.h"
 #include "poslab/encodings/rope.h"
+#include "poslab/encodings/sinusoidal.h"
 
 using namespace poslab;
 
