@@ -18,6 +18,14 @@ constexpr auto words(RopeLayout) {
   return word_table<RopeLayout>({{RopeLayout::interleaved, "interleaved"}, {RopeLayout::half, "half"}});
 }
 
+// The two channels of pair i, 0 <= i < rotary_dim / 2.
+struct PairChannels {
+  std::int64_t first, second;
+};
+constexpr PairChannels rope_pair_channels(RopeLayout layout, std::int64_t rotary_dim, std::int64_t i) {
+  return layout == RopeLayout::interleaved ? PairChannels{2 * i, 2 * i + 1} : PairChannels{i, i + rotary_dim / 2};
+}
+
 // inv_freq[i] = rope_theta^(-2i / rotary_dim), i = 0 .. rotary_dim/2 - 1, radians per token (RoFormer, eq. 15).
 // Throws std::invalid_argument "[rope_inv_freq] ..." for an odd or non-positive rotary_dim or a theta not above 0.
 std::vector<double> rope_inv_freq(std::int64_t rotary_dim, double rope_theta);

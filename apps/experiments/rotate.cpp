@@ -1,0 +1,190 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/experiment.h"
+#include "experiments/rope_params.h"
+#include "poslab/encodings/rope.h"
+
+namespace poslab {
+namespace {
+
+constexpr RopeHelp help{.head_dim = "channels of the vector; absent: the model's, else the vector's length"};
+
+struct Params {
+  std::vector<double> vector = {2, 1};
+  std::optional<double> angle;
+  std::optional<double> position;
+  std::optional<RopeLayout> layout;
+  RopeParams rope;
+  std::optional<std::int64_t> seq_len;
+
+  static void fields(auto& self, auto&& field) {
+    field("vector", self.vector, "the values to turn");
+    field("angle", self.angle, "turn one pair by this; absent, and no position: a quarter turn, pi/2", "radians");
+    field("position", self.position, "turn every pair by position * inv_freq instead; absent: use angle", "tokens");
+    field("layout", self.layout,
+          "which channels form pair i: (2i, 2i+1) or (i, i + rotary_dim/2); absent: the model's, else interleaved");
+    RopeParams::fields(self.rope, field, help);
+    field("seq_len", self.seq_len, "length that dynamic and longrope look at; absent: the model as loaded", "tokens");
+  }
+};
+
+struct Summary {
+  std::vector<double> output;
+  double norm_before = 0, norm_after = 0;
+  std::vector<double> angles;
+  std::int64_t resolved_rotary_dim = 0;
+  double attention_factor = 1;
+  std::vector<std::string> warnings;
+
+  static void fields(auto& self, auto&& field) {
+    field("output", self.output, "the vector after the turn");
+    field("norm_before", self.norm_before, "its length before");
+    field("norm_after", self.norm_after, "its length after");
+    field("angles", self.angles, "by how much each pair turned", "radians");
+    field("resolved_rotary_dim", self.resolved_rotary_dim, "channels that turned", "channels");
+    field("attention_factor", self.attention_factor, "what the scaling multiplied the turned channels by");
+    field("warnings", self.warnings, "what to know about these parameters");
+  }
+};
+
+struct Row {
+  std::int64_t pair = 0, first_channel = 0, second_channel = 0;
+  double pair_angle = 0, first_before = 0, second_before = 0, first_after = 0, second_after = 0;
+
+  static void fields(auto& self, auto&& field) {
+    field("pair", self.pair, "index i of the pair");
+    field("first_channel", self.first_channel, "channel of its first member");
+    field("second_channel", self.second_channel, "channel of its second member");
+    field("pair_angle", self.pair_angle, "by how much it turned", "radians");
+    field("first_before", self.first_before, "first member before the turn");
+    field("second_before", self.second_before, "second member before the turn");
+    field("first_after", self.first_after, "first member after the turn");
+    field("second_after", self.second_after, "second member after the turn");
+  }
+};
+
+// hypot neither overflows nor loses the last digit of a plain 2-vector.
+double norm(const std::vector<double>& values) {
+  double length = 0;
+  for (double v : values) length = std::hypot(length, v);
+  return length;
+}
+
+std::string short_list(const std::vector<double>& values) {
+  constexpr std::size_t shown = 8;
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < std::min(values.size(), shown); ++i) words.push_back(fmt::format("{:.4g}", values[i]));
+  return fmt::format("({}{})", fmt::join(words, ", "), values.size() > shown ? ", ..." : "");
+}
+
+// What the parameters make of every pair: its angle, and the factor beside it.
+struct Turn {
+  std::vector<double> angles;  // [rotary_dim / 2] radians
+  double attention_factor = 1;
+};
+
+Turn resolve_turn(const Params& p, const ResolvedRope& rope) {
+  if (p.angle && p.position) {
+    throw std::invalid_argument("[rotate] angle and position exclude each other; give one of them.");
+  }
+  if (p.position) {
+    if (!(*p.position >= 0) || !std::isfinite(*p.position)) {
+      throw std::invalid_argument(fmt::format("[rotate] position must be 0 or more but got {}.", *p.position));
+    }
+    RopeFrequencies frequencies = resolved_frequencies(rope);
+    for (double& w : frequencies.inv_freq) w *= *p.position;
+    return {std::move(frequencies.inv_freq), frequencies.attention_factor};
+  }
+  if (rope.scaling.rotary_dim != 2) {
+    throw std::invalid_argument(
+        fmt::format("[rotate] an angle turns one pair, but rotary_dim {} makes {}; give a position instead.",
+                    rope.scaling.rotary_dim, rope.scaling.rotary_dim / 2));
+  }
+  return {{p.angle.value_or(std::numbers::pi / 2)}, 1};
+}
+
+std::string conclude(const Params& p, const Summary& s) {
+  std::string text = fmt::format("{} becomes {}.\n", short_list(p.vector), short_list(s.output));
+  if (s.angles.size() == 1) {
+    text += fmt::format("The pair turned by {:.4g} radians ({:.4g} degrees); ", s.angles[0],
+                        s.angles[0] * 180 / std::numbers::pi);
+  } else {
+    text += fmt::format(
+        "Each of the {} pairs turned at its own speed, from {:.4g} radians (the first) to {:.4g} (the "
+        "last); ",
+        s.angles.size(), s.angles.front(), s.angles.back());
+  }
+  text += fmt::format("the length is {:.4g} before and {:.4g} after.\n", s.norm_before, s.norm_after);
+  if (s.attention_factor != 1) {
+    return text + fmt::format(
+                      "The turn alone keeps the length; the scaling's attention factor multiplies what turns "
+                      "by {:.6g}.",
+                      s.attention_factor);
+  }
+  return text + "A turn tells the place by the direction alone: nothing is added to the values, and none grows.";
+}
+
+TypedReport<Summary, Row> run(const Params& p, const RunContext&) {
+  const auto length = static_cast<std::int64_t>(p.vector.size());
+  if (length < 2) {
+    throw std::invalid_argument(fmt::format("[rotate] vector needs a pair of values at least but has {}.", length));
+  }
+  RopeFallbacks fallbacks;
+  fallbacks.head_dim = length;
+  const ResolvedRope rope = resolve_rope(p.rope, fallbacks, p.seq_len);
+  if (rope.scaling.head_dim != length) {
+    throw std::invalid_argument(
+        fmt::format("[rotate] vector has {} values but head_dim is {}.", length, rope.scaling.head_dim));
+  }
+  const RopeLayout layout = p.layout.value_or(rope.layout.value_or(RopeLayout::interleaved));
+
+  TypedReport<Summary, Row> report;
+  Summary& s = report.summary;
+  Turn turn = resolve_turn(p, rope);
+  const auto dim = 2 * static_cast<std::int64_t>(turn.angles.size());
+  s.resolved_rotary_dim = dim;
+  s.angles = std::move(turn.angles);
+  s.attention_factor = turn.attention_factor;
+  s.warnings = rope.warnings;
+  s.output.resize(p.vector.size());
+  const double once[] = {1.0};
+  apply_rope<double>(p.vector, s.output, 1, length, once, s.angles, layout, s.attention_factor);
+  s.norm_before = norm(p.vector);
+  s.norm_after = norm(s.output);
+
+  for (std::int64_t i = 0; i < dim / 2; ++i) {
+    const auto [a, b] = rope_pair_channels(layout, dim, i);
+    report.rows.push_back({i, a, b, s.angles[i], p.vector[a], p.vector[b], s.output[a], s.output[b]});
+  }
+  report.conclusion = conclude(p, s);
+  if (dim == 2) {
+    const auto [a, b] = rope_pair_channels(layout, dim, 0);
+    Picture arrows;
+    arrows.title = "the pair as an arrow from the origin";
+    arrows.x_label = "first member";
+    arrows.y_label = "second member";
+    arrows.series = {{"before", {0, p.vector[a]}, {0, p.vector[b]}}, {"after", {0, s.output[a]}, {0, s.output[b]}}};
+    report.pictures.push_back(std::move(arrows));
+  }
+  return report;
+}
+
+Experiment describe_rotate() {
+  return describe<Params, Summary, Row>("rotate", "What does a rotary turn do to a vector, and what does it keep?",
+                                        "poslab rotate --vector 1,2,3,4 --position 1", run);
+}
+
+const Registrar registrar("rotate", describe_rotate);
+
+}  // namespace
+}  // namespace poslab
