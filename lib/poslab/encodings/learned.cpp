@@ -8,16 +8,16 @@
 namespace poslab {
 namespace {
 
-constexpr double kStandardDeviation = 0.02;
-constexpr std::int64_t kMostValues = std::int64_t{1} << 28;
+constexpr double standard_deviation = 0.02;
+constexpr std::int64_t max_values = std::int64_t{1} << 28;
 
 std::vector<double> draw(std::int64_t rows, std::int64_t d_model, Generator& generator) {
   std::int64_t count = 0;
-  if (rows < 1 || d_model < 1 || __builtin_mul_overflow(rows, d_model, &count) || count > kMostValues) {
+  if (rows < 1 || d_model < 1 || __builtin_mul_overflow(rows, d_model, &count) || count > max_values) {
     throw std::invalid_argument(fmt::format(
-        "[LearnedTable] a drawn table has 1 .. {} values but {} x {} were asked for.", kMostValues, rows, d_model));
+        "[LearnedTable] a drawn table has 1 .. {} values but {} x {} were asked for.", max_values, rows, d_model));
   }
-  return generator.normals(count, kStandardDeviation);
+  return generator.normals(count, standard_deviation);
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ void require_learned_positions(std::int64_t n_positions, std::int64_t max_positi
   if (n_positions <= max_position_embeddings) return;
   throw std::invalid_argument(fmt::format(
       "[learned_positions] {} tokens do not fit a learned table of {} rows (max_position_embeddings): no vector was "
-      "learned beyond position {}. Cut the text to {} tokens, or use an encoding that is computed for any position "
+      "learned beyond position {}. Cut the text to {} tokens (embed does with --overflow truncate), or use an encoding that is computed for any position "
       "(sinusoidal, rope, alibi).",
       n_positions, max_position_embeddings, max_position_embeddings - 1, max_position_embeddings));
 }

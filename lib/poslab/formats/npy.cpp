@@ -25,9 +25,9 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "read_elements takes the machine's order for little");
 
-constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr std::size_t kMostHeaderBytes = 1 << 20;
-constexpr std::size_t kMostDimensions = 64;  // numpy's own limit
+constexpr std::string_view magic = "\x93NUMPY";
+constexpr std::size_t max_header_bytes = 1 << 20;
+constexpr std::size_t max_dimensions = 64;  // numpy's own limit
 
 [[noreturn]] void fail(const std::string& path, std::string_view what) {
   throw std::invalid_argument(fmt::format("[read_npy] {}: {}.", path, what));
@@ -191,7 +191,7 @@ Layout read_layout(File& file) {
   std::array<char, 12> start{};
   if (file.size() < 10) fail(file.path(), "is not a .npy file (too short)");
   file.read(start.data(), 8);
-  if (std::string_view(start.data(), kMagic.size()) != kMagic) {
+  if (std::string_view(start.data(), magic.size()) != magic) {
     fail(file.path(), "is not a .npy file (it does not start with \\x93NUMPY)");
   }
   const int version = start[6];
@@ -207,7 +207,7 @@ Layout read_layout(File& file) {
   }
   const std::int64_t offset = static_cast<std::int64_t>(8 + length_bytes + length);
   if (offset > file.size()) fail(file.path(), "is truncated in its header");
-  if (length > kMostHeaderBytes) fail(file.path(), fmt::format("has a header of {} bytes", length));
+  if (length > max_header_bytes) fail(file.path(), fmt::format("has a header of {} bytes", length));
   std::string text(length, '\0');
   file.read(text.data(), length);
   const auto header = HeaderText(text).parse();
@@ -229,7 +229,7 @@ Layout read_layout(File& file) {
   layout.item = static_cast<std::size_t>(type[1] - '0');
   layout.fortran_order = *header->fortran_order;
   layout.shape = *header->shape;
-  if (layout.shape.size() > kMostDimensions) {
+  if (layout.shape.size() > max_dimensions) {
     fail(file.path(), fmt::format("has {} dimensions", layout.shape.size()));
   }
   layout.count = 1;
@@ -390,7 +390,7 @@ std::string npy_header(DType dtype, std::span<const std::int64_t> shape) {
   const std::size_t length = (prefix + text.size() + 1 + alignment - 1) / alignment * alignment - prefix;
   text.resize(length - 1, ' ');
   text += '\n';
-  std::string header(kMagic);
+  std::string header(magic);
   header += {'\x01', '\x00', static_cast<char>(length & 0xff), static_cast<char>(length >> 8)};
   return header + text;
 }

@@ -10,8 +10,8 @@
 namespace poslab {
 namespace {
 
-constexpr std::int64_t kWidth = 64, kHeight = 32;
-constexpr std::int64_t kValuesPerTask = 1 << 14;
+constexpr std::int64_t max_width = 64, max_height = 32;
+constexpr std::int64_t values_per_task = 1 << 14;
 
 std::int64_t sampled(std::int64_t index, std::int64_t shown, std::int64_t all) {
   return static_cast<std::int64_t>(static_cast<double>(index) * static_cast<double>(all) / static_cast<double>(shown));
@@ -24,7 +24,7 @@ TensorSource stream_tensor(RowMatrix matrix, DType dtype, int threads) {
   tensor.dtype = dtype;
   tensor.shape = {matrix.rows, matrix.columns};
   tensor.fill = [matrix = std::move(matrix), dtype, threads](std::int64_t first, std::int64_t count, std::byte* out) {
-    const std::int64_t rows_per_task = std::max<std::int64_t>(1, kValuesPerTask / matrix.columns);
+    const std::int64_t rows_per_task = std::max<std::int64_t>(1, values_per_task / matrix.columns);
     const std::size_t row_bytes = static_cast<std::size_t>(matrix.columns) * bytes_per_element(dtype);
     parallel_for((count + rows_per_task - 1) / rows_per_task, threads, [&](std::int64_t task) {
       const std::int64_t begin = task * rows_per_task;
@@ -40,8 +40,8 @@ TensorSource stream_tensor(RowMatrix matrix, DType dtype, int threads) {
 Picture sampled_heatmap(const RowMatrix& matrix) {
   Picture picture;
   picture.kind = PictureKind::heatmap;
-  picture.width = std::min(matrix.rows, kWidth);
-  picture.height = std::min(matrix.columns, kHeight);
+  picture.width = std::min(matrix.rows, max_width);
+  picture.height = std::min(matrix.columns, max_height);
   picture.values.resize(static_cast<std::size_t>(picture.width * picture.height));
   std::vector<double> row(static_cast<std::size_t>(matrix.columns));
   for (std::int64_t x = 0; x < picture.width; ++x) {

@@ -12,22 +12,11 @@
 
 #include "golden.h"
 #include "poslab/core/narrow.h"
+#include "scratch.h"
 
 using namespace poslab;
 
 namespace {
-
-// A folder that goes away with the test.
-struct Scratch {
-  std::filesystem::path folder = std::filesystem::temp_directory_path() / ("poslab_npy_" + std::to_string(::getpid()));
-  Scratch() { std::filesystem::create_directories(folder); }
-  ~Scratch() { std::filesystem::remove_all(folder); }
-  std::string file(const std::string& bytes) const {
-    const auto path = folder / "a.npy";
-    std::ofstream(path, std::ios::binary) << bytes;
-    return path.string();
-  }
-};
 
 std::string from_hex(const std::string& hex) {
   std::string bytes;
@@ -105,11 +94,11 @@ TEST_CASE("npy: integers are refused where the file holds reals") {
 
 TEST_CASE("npy: a path that cannot be read says why") {
   const Scratch scratch;
-  const std::string missing = (scratch.folder / "none.npy").string();
+  const std::string missing = scratch.path("none.npy");
   CHECK(error_of(missing) == "[read_npy] " + missing + ": No such file or directory.");
-  CHECK(error_of(scratch.folder.string()) == "[read_npy] " + scratch.folder.string() + ": is a directory.");
+  CHECK(error_of(scratch.path("")) == "[read_npy] " + scratch.path("") + ": is a directory.");
   CHECK(error_of("/dev/null") == "[read_npy] /dev/null: is not a regular file.");
-  const std::string pipe = (scratch.folder / "pipe").string();
+  const std::string pipe = scratch.path("pipe");
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
   CHECK(error_of(pipe) == "[read_npy] " + pipe + ": is not a regular file.");
   if (::geteuid() != 0) {
