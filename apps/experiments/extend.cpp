@@ -35,7 +35,7 @@ struct Params {
           "length, else 4 * original length",
           "tokens");
     field("trained_rope_theta", self.trained_rope_theta,
-          "base of training, when rope_theta is a new one (ABF); absent: rope_theta");
+          "base of training, when rope_theta is a new one (ABF); absent: the model's, else rope_theta");
   }
 };
 
@@ -46,6 +46,7 @@ constexpr auto words(Region) {
 
 struct Summary {
   RopeType resolved_rope_type = RopeType::default_;
+  std::optional<std::string> resolved_layer_type;
   double resolved_rope_theta = 0;
   std::int64_t resolved_rotary_dim = 0;
   std::optional<double> resolved_factor;
@@ -62,6 +63,7 @@ struct Summary {
 
   static void fields(auto& self, auto&& field) {
     field("resolved_rope_type", self.resolved_rope_type, "the scaling in effect");
+    field("resolved_layer_type", self.resolved_layer_type, "the model's set in effect (null: it has one)");
     field("resolved_rope_theta", self.resolved_rope_theta, "base that the scaling starts from");
     field("resolved_rotary_dim", self.resolved_rotary_dim, "channels that turn", "channels");
     field("resolved_factor", self.resolved_factor, "factor in effect");
@@ -130,12 +132,15 @@ std::string describe_length(const Summary& s) {
 }
 
 std::string conclude(const Summary& s, const Stretch& stretch) {
+  const auto pairs = static_cast<std::int64_t>(stretch.pairs.size());
   std::string text =
       fmt::format("{}{} on {} pairs, base {}; trained on {} tokens, looked at up to {}.\n",
                   to_word(s.resolved_rope_type), s.resolved_factor ? fmt::format(" x{:.6g}", *s.resolved_factor) : "",
-                  stretch.pairs.size(), s.resolved_rope_theta, s.trained_length, s.target_length);
-  text += fmt::format("{} fast pairs keep their angles, {} are blended, {} are slowed by the whole factor.\n", s.kept,
-                      s.blended, s.stretched);
+                  pairs, s.resolved_rope_theta, s.trained_length, s.target_length);
+  const bool unchanged = s.kept == pairs && s.logit_multiplier == 1;
+  text += unchanged ? "No pair changes.\n"
+                    : fmt::format("Pairs kept as they were: {}; blended: {}; slowed by the whole factor: {}.\n", s.kept,
+                                  s.blended, s.stretched);
   if (s.effective_theta) text += fmt::format("The base becomes {:.8g}.\n", *s.effective_theta);
   if (s.uncovered == 0) {
     text += "Every pair stays inside the angles that training covered.\n";
@@ -144,13 +149,15 @@ std::string conclude(const Summary& s, const Stretch& stretch) {
                         index_ranges(stretch.uncovered_pairs()), *s.first_uncovered_position);
   }
   if (s.logit_multiplier != 1) {
-    text += fmt::format("cos and sin are multiplied by {:.6g}, so every logit by {:.6g}.\n", s.attention_factor,
-                        s.logit_multiplier);
+    text += fmt::format("cos and sin are multiplied by {:.6g}, the softmax scale by {:.6g}: every logit by {:.6g}.\n",
+                        s.attention_factor, s.softmax_multiplier, s.logit_multiplier);
   }
-  text +=
-      fmt::format("Within the trained length the score curve moves by up to {:.3g} (1 = its height at distance 0).\n",
-                  s.score_change);
-  text += describe_length(s);
+  if (!unchanged) {
+    text +=
+        fmt::format("Within the trained length the score curve moves by up to {:.3g} (1 = its height at distance 0).\n",
+                    s.score_change);
+  }
+  if (!unchanged || s.depends_on_seq_len) text += describe_length(s);
   return text;
 }
 
@@ -168,12 +175,12 @@ std::vector<Picture> draw(const Stretch& stretch, const Summary& summary) {
   if (!multipliers.y.empty()) pairs.series.push_back(std::move(multipliers));
 
   Picture curve;
-  curve.title = "score against distance, equal vectors";
+  curve.title = "score of two equal vectors against their distance";
   curve.x_label = "distance (tokens)";
   curve.y_label = "mean cos";
-  const std::vector<double> distances = even_distances(static_cast<double>(summary.target_length));
-  Series before{"unscaled", distances, {}}, after{"scaled", distances, {}};
-  for (double d : distances) {
+  Series before{"unscaled", {}, {}}, after{"scaled", {}, {}};
+  constexpr double shown = 128;  // further out the curve of whole distances looks like noise
+  for (double d = 0; d < shown; ++d) {
     before.y.push_back(mean_cosine(stretch, d, &Pair::before));
     after.y.push_back(mean_cosine(stretch, d, &Pair::after));
   }
@@ -193,12 +200,13 @@ TypedReport<Summary, Row> run(const Params& params, const RunContext&) {
   const ResolvedRope rope = resolve_rope(params.rope, fallbacks, params.seq_len);
   const RopeScaling& scaling = rope.scaling;
   const RopeFrequencies scaled = resolved_frequencies(rope);
-  const Stretch stretch =
-      compare_frequencies(scaling, scaled, params.trained_rope_theta, static_cast<double>(rope.target_length));
+  const double trained_theta = params.trained_rope_theta.value_or(rope.trained_theta);
+  const Stretch stretch = compare_frequencies(scaling, scaled, trained_theta, static_cast<double>(rope.target_length));
 
   TypedReport<Summary, Row> report;
   Summary& s = report.summary;
   s.resolved_rope_type = scaling.rope_type;
+  if (!rope.layer_type.empty()) s.resolved_layer_type = rope.layer_type;
   s.resolved_rope_theta = scaling.rope_theta;
   s.resolved_rotary_dim = scaling.rotary_dim;
   if (scaling.rope_type != RopeType::default_) s.resolved_factor = scaling.factor;
@@ -208,7 +216,7 @@ TypedReport<Summary, Row> run(const Params& params, const RunContext&) {
   s.softmax_multiplier = rope.softmax_multiplier;
   s.logit_multiplier = s.attention_factor * s.attention_factor * s.softmax_multiplier;
   const double theta = effective_theta(rope);
-  if (theta != params.trained_rope_theta.value_or(scaling.rope_theta)) s.effective_theta = theta;
+  if (theta != trained_theta) s.effective_theta = theta;
   s.uncovered = static_cast<std::int64_t>(stretch.uncovered_pairs().size());
   s.first_uncovered_position = stretch.first_uncovered_position();
   s.score_change = stretch.score_change();

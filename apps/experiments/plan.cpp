@@ -254,7 +254,7 @@ Method make_method(const Params& params, RopeType type, const Summary& lengths) 
   // The model's own belongs to the factor that it was trained with.
   if (!params.rope.attention_factor) m.rope.scaling.attention_factor.reset();
   m.scaled = resolved_frequencies(m.rope);
-  m.stretch = compare_frequencies(m.rope.scaling, m.scaled, std::nullopt, static_cast<double>(target));
+  m.stretch = compare_frequencies(m.rope.scaling, m.scaled, m.rope.trained_theta, static_cast<double>(target));
   m.theta = effective_theta(m.rope);
   return m;
 }
@@ -263,12 +263,11 @@ Method make_method(const Params& params, RopeType type, const Summary& lengths) 
 Method make_abf(const Params& params, const Summary& lengths) {
   Method m = make_method(params, RopeType::default_, lengths);
   m.name = "abf";
-  const double trained_theta = m.rope.scaling.rope_theta;
-  m.theta = critical_theta(trained_theta, m.stretch.trained_length,
+  m.theta = critical_theta(m.rope.trained_theta, m.stretch.trained_length,
                            std::max(m.stretch.trained_length, m.stretch.target_length));
   m.rope.scaling.rope_theta = m.theta;
   m.scaled = resolved_frequencies(m.rope);
-  m.stretch = compare_frequencies(m.rope.scaling, m.scaled, trained_theta, m.stretch.target_length);
+  m.stretch = compare_frequencies(m.rope.scaling, m.scaled, m.rope.trained_theta, m.stretch.target_length);
   return m;
 }
 
@@ -348,7 +347,7 @@ TypedReport<Summary, Row> run(const Params& params, const RunContext&) {
       add(make_method(params, type, s));
     } catch (const RopeTypeUnavailable& e) {
       if (params.rope.rope_type) throw;
-      s.warnings.push_back(fmt::format("{} is left out: {}", word, e.what()));
+      s.warnings.push_back(fmt::format("{} is left out: {}", word, e.reason()));
     }
   }
   if (!params.rope.rope_type || *params.rope.rope_type == RopeType::default_) add(make_abf(params, s));

@@ -1,6 +1,7 @@
 #include "experiments/rope_params.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -18,7 +19,7 @@ template <class... Args>
 
 template <class... Args>
 [[noreturn]] void unavailable(fmt::format_string<Args...> text, Args&&... args) {
-  throw RopeTypeUnavailable("[rope] " + fmt::format(text, std::forward<Args>(args)...));
+  throw RopeTypeUnavailable(fmt::format(text, std::forward<Args>(args)...));
 }
 
 // A flag must lie in its range; what a model file says is not looked at.
@@ -135,6 +136,14 @@ std::int64_t to_length(double tokens) { return static_cast<std::int64_t>(std::mi
 
 bool uses_factor(RopeType type) { return type != RopeType::default_; }
 
+// What a model reads as it is loaded: longrope's short factors end at the original length.
+std::int64_t loaded_length(const RopeScaling& s, double original) {
+  if (s.rope_type == RopeType::longrope) return to_length(original);
+  const double stated = s.max_position_embeddings.value_or(original);
+  const bool from_original = s.factor && s.original_max_position_embeddings && needs_original_length(s.rope_type);
+  return to_length(from_original ? std::max(stated, original * *s.factor) : stated);
+}
+
 // Fills the original length, the target length and an absent factor, in this order.
 void resolve_lengths(const RopeParams& p, const RopeFallbacks& fallbacks, std::optional<std::int64_t> seq_len,
                      ResolvedRope& r) {
@@ -156,15 +165,15 @@ void resolve_lengths(const RopeParams& p, const RopeFallbacks& fallbacks, std::o
   }
   const bool known = s.original_max_position_embeddings || s.max_position_embeddings;
   const double original = known ? original_length(s) : 0;
+  const bool reaches_factor = s.factor && uses_factor(s.rope_type);
   if (seq_len) {
     r.target_length = *seq_len;
-  } else if (s.factor && uses_factor(s.rope_type) && !p.model) {
+  } else if (p.model) {
+    r.target_length = loaded_length(s, original);
+  } else if (reaches_factor) {
     r.target_length = to_length(original * *s.factor);
   } else if (s.max_position_embeddings) {
     r.target_length = to_length(*s.max_position_embeddings);
-    if (s.factor && uses_factor(s.rope_type)) {
-      r.target_length = std::max(r.target_length, to_length(original * *s.factor));
-    }
   } else {
     r.target_length = to_length(original * 4);
   }
@@ -189,10 +198,26 @@ void check_type(const RopeScaling& s) {
   }
 }
 
+void warn_about_layers(const RopeParams& p, const ModelConfig& config, const LayerPositions& shown,
+                       std::vector<std::string>& warnings) {
+  if (p.layer_type || config.layers.size() < 2) return;
+  std::vector<std::string> others;
+  for (const LayerPositions& layer : config.layers) {
+    if (layer.layer_type != shown.layer_type) others.push_back(layer.layer_type);
+  }
+  warnings.push_back(fmt::format("this is the set of {}; layer_type picks the model's other: {}.", shown.layer_type,
+                                 fmt::join(others, ", ")));
+}
+
 void warn_about_overrides(const RopeParams& p, const RopeScaling& of_model, const RopeScaling& s,
                           std::vector<std::string>& warnings) {
   if (p.rope_theta && *p.rope_theta != of_model.rope_theta) {
     warnings.push_back(fmt::format("rope_theta {} replaces the model's {}.", *p.rope_theta, of_model.rope_theta));
+  }
+  if (!s.original_max_position_embeddings && uses_factor(s.rope_type) && !needs_original_length(s.rope_type)) {
+    warnings.push_back(fmt::format(
+        "the config does not say what length the model had before scaling: max_position_embeddings {} is taken for it.",
+        s.max_position_embeddings.value_or(0)));
   }
   if (s.rope_type == of_model.rope_type || !uses_factor(s.rope_type)) return;
   if (of_model.factor && !p.factor && uses_factor(of_model.rope_type)) {
@@ -223,7 +248,9 @@ ResolvedRope resolve_rope(const RopeParams& p, const RopeFallbacks& fallbacks, s
     r.layout = layer.layout;
     r.softmax_multiplier = layer.softmax_multiplier;
     r.warnings = config.warnings;
+    r.layer_type = layer.layer_type;
     of_model = layer.rope;
+    warn_about_layers(p, config, layer, r.warnings);
   } else {
     if (p.layer_type) refuse("layer_type '{}' picks one of a model's sets, but no model is given.", *p.layer_type);
     r.scaling.rope_type = fallbacks.rope_type;
@@ -232,11 +259,12 @@ ResolvedRope resolve_rope(const RopeParams& p, const RopeFallbacks& fallbacks, s
   overlay(r.scaling.rope_type, p.rope_type);
   resolve_width(p, r.scaling);
   resolve_values(p, r.scaling);
-  resolve_lengths(p, fallbacks, seq_len, r);
   check_type(r.scaling);
+  resolve_lengths(p, fallbacks, seq_len, r);
   // MLA: the multiplier follows a factor or mscale_all_dim given by flag.
   if (r.softmax_multiplier != 1)
     r.softmax_multiplier = uses_factor(r.scaling.rope_type) ? mla_softmax_multiplier(r.scaling) : 1;
+  r.trained_theta = p.model ? of_model.rope_theta : r.scaling.rope_theta;
   if (p.model) warn_about_overrides(p, of_model, r.scaling, r.warnings);
   const bool own_factor = r.scaling.rope_type == RopeType::yarn || r.scaling.rope_type == RopeType::longrope;
   if (p.attention_factor && !own_factor) {
@@ -255,7 +283,7 @@ std::string rope_type_left_out(const RopeParams& params, const RopeFallbacks& fa
   try {
     resolve_rope(params, fallbacks, seq_len);
   } catch (const RopeTypeUnavailable& e) {
-    return e.what();
+    return e.reason();
   } catch (const std::invalid_argument&) {
     // An error whatever the type: the run itself reports it.
   }

@@ -84,6 +84,8 @@ struct RopeFallbacks {
 
 struct ResolvedRope {
   RopeScaling scaling;
+  double trained_theta = 10000;         // the model's base, else the base in effect
+  std::string layer_type;               // the model's set, empty where it has one kind of layer
   std::optional<RopeLayout> layout;     // the model's
   double softmax_multiplier = 1;        // of q.k beside 1/sqrt(d), in MLA models
   std::optional<std::int64_t> seq_len;  // what dynamic and longrope look at; absent: the model as loaded
@@ -92,8 +94,13 @@ struct ResolvedRope {
 };
 
 // The parameters lack something that this rope_type needs; a sweep over all types leaves it out.
-struct RopeTypeUnavailable : std::invalid_argument {
-  using std::invalid_argument::invalid_argument;
+class RopeTypeUnavailable : public std::invalid_argument {
+ public:
+  explicit RopeTypeUnavailable(const std::string& reason) : invalid_argument("[rope] " + reason), reason_(reason) {}
+  const std::string& reason() const { return reason_; }
+
+ private:
+  std::string reason_;
 };
 
 // Flags over the model over the fallbacks. `seq_len` is the target length: an absent factor becomes

@@ -46,14 +46,14 @@ double Stretch::score_change() const {
   return largest;
 }
 
-Stretch compare_frequencies(const RopeScaling& scaling, const RopeFrequencies& scaled,
-                            std::optional<double> trained_theta, double target_length) {
+Stretch compare_frequencies(const RopeScaling& scaling, const RopeFrequencies& scaled, double trained_theta,
+                            double target_length) {
   if (!scaling.original_max_position_embeddings && !scaling.max_position_embeddings) {
     throw std::invalid_argument(
         "[rope] original_max_position_embeddings, the length of pre-training, is needed to say what training covered.");
   }
   RopeScaling unscaled = scaling;
-  unscaled.rope_theta = trained_theta.value_or(scaling.rope_theta);
+  unscaled.rope_theta = trained_theta;
   if (scaling.rope_type == RopeType::proportional) {
     unscaled.factor.reset();  // pairs that stand still did so in training
   } else {
@@ -73,14 +73,6 @@ double mean_cosine(const Stretch& stretch, double distance, double Pair::*which)
   double sum = 0;
   for (const Pair& pair : stretch.pairs) sum += std::cos(distance * (pair.*which));
   return sum / static_cast<double>(stretch.pairs.size());
-}
-
-std::vector<double> even_distances(double length) {
-  constexpr double most = 200;
-  const double count = std::min(length, most);
-  std::vector<double> out;
-  for (double i = 0; i < count; ++i) out.push_back(count == 1 ? 0 : std::floor(i * (length - 1) / (count - 1)));
-  return out;
 }
 
 double effective_theta(const ResolvedRope& rope) {

@@ -33,16 +33,13 @@ struct Stretch {
   double score_change() const;
 };
 
-// Before: the pairs of training, unscaled, at trained_theta or the set's own base. Throws std::invalid_argument "[rope]
+// Before: the pairs of training, unscaled, at trained_theta. Throws std::invalid_argument "[rope]
 // ..." when the length of pre-training is unknown.
-Stretch compare_frequencies(const RopeScaling& scaling, const RopeFrequencies& scaled,
-                            std::optional<double> trained_theta, double target_length);
+Stretch compare_frequencies(const RopeScaling& scaling, const RopeFrequencies& scaled, double trained_theta,
+                            double target_length);
 
 // The mean over the pairs of cos(distance * inv_freq): the score of two equal vectors, 1 at distance 0.
 double mean_cosine(const Stretch& stretch, double distance, double Pair::*which);
-
-// Up to 200 whole distances from 0 to length - 1.
-std::vector<double> even_distances(double length);
 
 // The base in effect: ntk's and dynamic's new one, else rope_theta.
 double effective_theta(const ResolvedRope& rope);

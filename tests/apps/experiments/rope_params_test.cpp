@@ -202,3 +202,32 @@ TEST_CASE("MLA: the softmax multiplier follows a factor given by flag") {
   p.rope_type = RopeType::default_;
   CHECK(resolve_rope(p, fallbacks).softmax_multiplier == 1);
 }
+
+TEST_CASE("a model as loaded: the length it reads, its base in training, its other sets") {
+  nlohmann::json config = llama_config();
+  config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 8.0}};
+  const ConfigFile linear(config);
+  RopeParams p;
+  p.model = linear.path();
+  p.rope_theta = 20000;
+  ResolvedRope r = resolve_rope(p, fallbacks);
+  CHECK(r.target_length == 4096);
+  CHECK(mentions(r.warnings, "before scaling"));
+  CHECK(r.trained_theta == 10000);
+
+  config["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 8.0}, {"original_max_position_embeddings", 4096}};
+  const ConfigFile yarn(config);
+  p = {};
+  p.model = yarn.path();
+  CHECK(resolve_rope(p, fallbacks).target_length == 32768);
+
+  const ConfigFile gemma({{"model_type", "gemma3_text"}, {"num_hidden_layers", 6}, {"head_dim", 256}});
+  p.model = gemma.path();
+  r = resolve_rope(p, fallbacks);
+  CHECK(r.layer_type == "full_attention");
+  CHECK(mentions(r.warnings, "sliding_attention"));
+  p.layer_type = "sliding_attention";
+  r = resolve_rope(p, fallbacks);
+  CHECK(r.scaling.rope_theta == 10000);
+  CHECK_FALSE(mentions(r.warnings, "other"));
+}
