@@ -118,6 +118,19 @@ POSLAB_INLINE void stream(void* to, F32 v) {
 #endif
 }
 
+// The same for half a vector, which fills a cache line with its neighbours.
+POSLAB_INLINE void stream(void* to, U16 v) {
+#if POSLAB_VECTOR_BYTES == 64
+  _mm256_stream_si256(static_cast<__m256i*>(to), bits_as<__m256i>(v));
+#elif POSLAB_VECTOR_BYTES == 32
+  _mm_stream_si128(static_cast<__m128i*>(to), bits_as<__m128i>(v));
+#elif defined(__x86_64__)
+  _mm_stream_si64(static_cast<long long*>(to), bits_as<long long>(v));
+#else
+  store(static_cast<std::uint16_t*>(to), v);
+#endif
+}
+
 POSLAB_INLINE void stream_fence() {
 #ifdef __SSE2__
   _mm_sfence();

@@ -1,0 +1,132 @@
+#include "poslab/kernels/wave_table.kernel.h"
+
+#include "poslab/kernels/simd_math.h"
+
+namespace poslab::kernels::POSLAB_KERNEL_NAMESPACE {
+
+// The angles of f32_lanes pairs as unit vectors.
+struct Turn {
+  F64 cosine[2], sine[2];
+};
+
+POSLAB_INLINE Turn turned(const Turn& a, const Turn& by) {
+  Turn out;
+  for (int v = 0; v < 2; ++v) {
+    out.cosine[v] = a.cosine[v] * by.cosine[v] - a.sine[v] * by.sine[v];
+    out.sine[v] = a.sine[v] * by.cosine[v] + a.cosine[v] * by.sine[v];
+  }
+  return out;
+}
+
+POSLAB_INLINE Turn load_turn(const double* cosines, const double* sines) {
+  return {{load<F64>(cosines), load<F64>(cosines + f64_lanes)}, {load<F64>(sines), load<F64>(sines + f64_lanes)}};
+}
+
+POSLAB_INLINE Turn turn_at(double position, const double* inv_freq, double factor) {
+  Turn turn;
+  for (std::size_t v = 0; v < 2; ++v) {
+    sincos(position * load<F64>(inv_freq + v * f64_lanes), turn.sine[v], turn.cosine[v]);
+    turn.cosine[v] *= factor;
+    turn.sine[v] *= factor;
+  }
+  return turn;
+}
+
+// How an element type narrows a pair of double vectors and how wide f32_lanes of its elements are.
+struct NarrowF32 {
+  typedef F32 Stored;
+  static constexpr std::size_t bytes = 4;
+  POSLAB_INLINE F32 first(const F64* v) {
+    return join(__builtin_convertvector(v[0], HalfF32), __builtin_convertvector(v[1], HalfF32));
+  }
+  POSLAB_INLINE F32 last(F32 v) { return v; }
+};
+struct NarrowBf16 {
+  typedef U16 Stored;
+  static constexpr std::size_t bytes = 2;
+  POSLAB_INLINE F32 first(const F64* v) { return join(f32_to_odd(v[0]), f32_to_odd(v[1])); }
+  POSLAB_INLINE U16 last(F32 v) { return bf16_from_f32(v); }
+};
+struct NarrowF16 {
+  typedef U16 Stored;
+  static constexpr std::size_t bytes = 2;
+  POSLAB_INLINE F32 first(const F64* v) { return join(f32_to_odd(v[0]), f32_to_odd(v[1])); }
+  POSLAB_INLINE U16 last(F32 v) { return f16_from_f32(v); }
+};
+
+template <bool streaming, class V>
+POSLAB_INLINE void put(unsigned char* to, V v, std::size_t bytes) {
+  if (bytes < sizeof v) {
+    std::memcpy(to, &v, bytes);
+  } else if (streaming) {
+    stream(to, v);
+  } else {
+    std::memcpy(to, &v, sizeof v);
+  }
+}
+
+template <class Narrow, bool interleaved, bool streaming>
+POSLAB_INLINE void put_row(const WaveBlock& block, std::size_t row, std::size_t pair, const Turn& turn) {
+  if (row < block.first_row || row >= block.end_row) return;
+  const std::size_t left = (block.n_pairs - pair) * Narrow::bytes;
+  const std::size_t at = (row - block.first_row) * block.row_bytes + pair * Narrow::bytes;
+  const F32 sine = Narrow::first(turn.sine);
+  const F32 cosine = Narrow::first(turn.cosine);
+  constexpr std::size_t width = sizeof(typename Narrow::Stored);
+  if (interleaved) {
+    F32 low, high;
+    zip(sine, cosine, low, high);
+    unsigned char* to = block.sines + at + pair * Narrow::bytes;
+    put<streaming>(to, Narrow::last(low), 2 * left);
+    if (2 * left > width) put<streaming>(to + width, Narrow::last(high), 2 * left - width);
+  } else {
+    put<streaming>(block.sines + at, Narrow::last(sine), left);
+    put<streaming>(block.cosines + at, Narrow::last(cosine), left);
+  }
+}
+
+template <class Narrow, bool interleaved, bool streaming>
+static void fill(const WaveBlock& block) {
+  for (std::size_t pair = 0; pair < block.n_pairs; pair += f32_lanes) {
+    Turn turn;
+    if (block.anchors) {
+      turn = load_turn(block.anchors + pair, block.anchors + block.padded + pair);
+    } else {
+      turn = turn_at(block.position, block.inv_freq + pair, block.factor);
+    }
+    Turn step[wave_steps];
+    for (std::size_t k = 0; k < wave_steps; ++k) {
+      const double* from = block.steps + 2 * k * block.padded + pair;
+      step[k] = load_turn(from, from + block.padded);
+    }
+    for (std::size_t row = 0; row < block.end_row; row += wave_steps) {
+      put_row<Narrow, interleaved, streaming>(block, row, pair, turn);
+      for (std::size_t k = 1; k < wave_steps; ++k) {
+        put_row<Narrow, interleaved, streaming>(block, row + k, pair, turned(turn, step[k - 1]));
+      }
+      turn = turned(turn, step[wave_steps - 1]);
+    }
+  }
+  if (streaming) stream_fence();
+}
+
+static void row(double position, const double* inv_freq, std::size_t n_pairs, double factor, float* cosines,
+                float* sines) {
+  for (std::size_t pair = 0; pair < n_pairs; pair += f32_lanes) {
+    const Turn turn = turn_at(position, inv_freq + pair, factor);
+    const std::size_t bytes = (n_pairs - pair) * sizeof(float);
+    const F32 cosine = NarrowF32::first(turn.cosine);
+    const F32 sine = NarrowF32::first(turn.sine);
+    std::memcpy(cosines + pair, &cosine, bytes < sizeof cosine ? bytes : sizeof cosine);
+    std::memcpy(sines + pair, &sine, bytes < sizeof sine ? bytes : sizeof sine);
+  }
+}
+
+#define POSLAB_FILLS(narrow)                                                                                         \
+  {                                                                                                                  \
+    {fill<narrow, false, false>, fill<narrow, false, true>}, { fill<narrow, true, false>, fill<narrow, true, true> } \
+  }
+extern const WaveTableKernels wave_table_kernels = {POSLAB_FILLS(NarrowF32), POSLAB_FILLS(NarrowBf16),
+                                                    POSLAB_FILLS(NarrowF16), row};
+
+}  // namespace poslab::kernels::POSLAB_KERNEL_NAMESPACE
