@@ -315,7 +315,8 @@ void score_distances(const Params& p, Scorer scorer, TypedReport<Summary, Row>& 
                   highest_at, s.max_score, lowest_at, s.min_score) +
       (scorer.equal_vectors()
            ? "Equal query and key: all pairs agree at distance 0 and fall out of step as the gap grows, so the score "
-             "decays, unevenly.\nRoFormer's bound (decay_bound) falls with it; the score itself swings below."
+             "decays, unevenly.\nRoFormer's bound (decay_bound, the mean of |S_j|, on a scale of its own) falls with "
+             "it."
            : "Different query and key: no decay has to show, since each pair starts from an angle of its own.\n"
              "Use --vectors ones to see the decay that the turning alone brings.");
   report.pictures.push_back(curve(scorer, range.size(), [&range](std::int64_t i) { return at_distance(range.at(i)); }));

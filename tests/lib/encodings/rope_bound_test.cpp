@@ -99,7 +99,8 @@ TEST_CASE("lengths that every base or no base serves") {
 }
 
 TEST_CASE("the first negative distance is golden's") {
-  for (const auto& [base, m] : golden("base_bound.json")["first_negative_m_head_dim_128"].items()) {
+  const auto first = golden("base_bound.json")["first_negative_m_head_dim_128"];
+  for (const auto& [base, m] : first.items()) {
     const std::vector<double> inv_freq = rope_inv_freq(128, std::stod(base));
     CHECK(first_negative(inv_freq, 1 << 24, 1) == m.get<std::int64_t>());
     CHECK(first_negative(inv_freq, 1 << 24, 2) == m.get<std::int64_t>());
