@@ -19,10 +19,14 @@ constexpr std::size_t buffer_bytes = 1 << 17;
   throw std::runtime_error(fmt::format("cannot {} {}: {}", doing, name, std::strerror(error)));
 }
 
+// /dev/stdout leads to /proc/self/fd/1, whose link is no path.
+bool is_descriptor(std::string_view path) { return path.starts_with("/proc/"); }
+
 // The file behind a chain of symlinks, whether or not it exists yet.
 std::string link_target(const std::string& path) {
   std::string current = path;
   for (int hops = 0; hops < 40; ++hops) {
+    if (is_descriptor(current)) return current;
     struct stat info {};
     if (lstat(current.c_str(), &info) != 0 || !S_ISLNK(info.st_mode)) return current;
     std::string target(4096, '\0');
@@ -83,8 +87,8 @@ OutputFile::Opened OutputFile::open(const std::string& path, Start start) {
   struct stat info {};
   const bool exists = stat(target.c_str(), &info) == 0;
   if (exists && S_ISDIR(info.st_mode)) fail("write", path, EISDIR);
-  if (exists && !S_ISREG(info.st_mode)) {
-    const int fd = ::open(target.c_str(), O_WRONLY | O_CLOEXEC);
+  if (exists && (!S_ISREG(info.st_mode) || is_descriptor(target))) {
+    const int fd = ::open(target.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
     if (fd < 0) fail("write", path, errno);
     return {fd, target, {}};
   }

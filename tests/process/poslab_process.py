@@ -59,16 +59,15 @@ class ProcessTest(unittest.TestCase):
         """The documents of a sweep."""
         return [json.loads(line) for line in self.poslab(*words, "--format", "ndjson", **kwargs).splitlines()]
 
-    def refused(self, *words, said=(), stdout="", **kwargs):
-        """The message of a run that ends with status 2, one line on stderr, and nothing (else) on stdout."""
+    def refused(self, *words, said=(), **kwargs):
+        """The message of a run that ends with status 2, one line on stderr and nothing on stdout."""
         done = self.run_poslab(*words, **kwargs)
         message = done.stderr.decode()
         self.assertEqual(done.returncode, 2, (words, message))
         self.assertRegex(message, r"\Aposlab: [^\n]+\n\Z", words)
-        if done.stdout is not None and stdout is not None:
-            self.assertEqual(done.stdout.decode(), stdout, words)
+        self.assertIn(done.stdout, (b"", None), words)
         for part in [said] if isinstance(said, str) else said:
-            self.assertIn(part, message, words)
+            self.assertIn(part.lower(), message.lower(), words)
         return message
 
     def file(self, name, content):

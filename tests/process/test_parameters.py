@@ -82,7 +82,8 @@ class Flags(ProcessTest):
             (["table", "--seq-len", "1000000000", "--d-model", "4096", "--format", "json"], ["--save-npy"]),
         ]
         for words, said in cases:
-            self.refused(*words, said=said)
+            with self.subTest(words):
+                self.refused(*words, said=said)
         self.assertEqual(self.names(), [])
 
 
@@ -125,7 +126,6 @@ class Configs(ProcessTest):
             ('{"seed": null}', ["seed", "null"]),
             ('{"seed": 9223372036854775808}', ["seed"]),
             ('{"seed": 18446744073709551616}', ["seed"]),
-            ('{"seed": -1}', ["seed"]),
             ('{"rope_theta": "4"}', ["rope_theta"]),
             ('{"rope_theta": 1e999}', []),
             ('{"rope_theta": NaN}', []),
@@ -159,16 +159,17 @@ class Configs(ProcessTest):
             ('{"a":' * 1000000, ["deep"]),
         ]
         for content, said in cases:
-            self.config(content)
-            self.refused("rope-score", "--config", "c.json", said=["c.json", *said])
+            with self.subTest(content[:40]):
+                self.config(content)
+                self.refused("rope-score", "--config", "c.json", said=["c.json", *said])
         self.assertEqual(self.names(), ["c.json"])
 
     def test_files_that_are_no_config(self):
         self.refused("rope-score", "--config", "absent.json", said=["absent.json", "No such file or directory"])
         self.refused("rope-score", "--config", ".", said="Is a directory")
-        self.refused("rope-score", "--config", "", said="config")
-        with open(self.folder / "huge.json", "wb") as huge:  # sparse: 65 MB that no disk holds
-            huge.truncate(65_000_001)
+        self.refused("rope-score", "--config", "")
+        with open(self.folder / "huge.json", "wb") as huge:  # sparse: no disk holds it
+            huge.truncate(64 * 1024 * 1024 + 1)
         self.refused("rope-score", "--config", "huge.json", said=["huge.json", "64"])
 
     def test_sweep_in_a_config(self):

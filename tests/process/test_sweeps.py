@@ -68,7 +68,8 @@ class Points(ProcessTest):
             "seed=4:1:+1", "seed=1:4:+-1", "seed=1:4:*0.5", "seed=0:1000000:+1", "seed=0:9223372036854775807:+1",
         ]
         for text in cases:
-            self.refused("rope-score", "--sweep", text, said="--sweep")
+            with self.subTest(text):
+                self.refused("rope-score", "--sweep", text, said="--sweep")
         self.refused("rope-score", "--sweep", "seed=1,2", "--sweep", "seed=3,4", said="seed")
         self.refused("rope-score", "--sweep", "seed=1:1001:+1", "--sweep", "head_dim=2:2000:+2", said="1000000")
         self.refused("rope-score", "--sweep", "rope_thta=1,2", said="'rope_theta'")
@@ -153,7 +154,7 @@ class Csv(ProcessTest):
 
     def test_all_params_are_repeated(self):
         params = self.document("rope-score")["params"]
-        rows = self.rows("rope-score", "--csv-params", "all")
+        rows = self.rows("rope-score", "--csv-params", "all", "--rope-theta", "1e4")
         self.assertEqual(rows[0][:len(params)], list(params))
         self.assertEqual(rows[0][len(params):], ["query_position", "key_position", "distance", "score"])
         cells = dict(zip(rows[0], rows[1]))
@@ -226,12 +227,13 @@ class Resume(ProcessTest):
         self.assertEqual(len(again), 6)
 
     def test_a_point_needs_the_same_value_and_not_the_same_text(self):
-        lines = self.whole()
-        document = json.loads(lines[0])
+        words = [*self.WORDS, "--rope-theta", "10000"]
+        document = json.loads(self.poslab(*words[:3], "--rope-theta", "1e4", "--seed", "1", "--format", "ndjson"))
+        document["context"]["started"] = "long ago"
         document["params"]["rope_theta"] = 10000.0
         del document["params"]["distances"]  # a default
         self.file("x.ndjson.partial", json.dumps(document) + "\n")
-        again = self.resumed()
+        again = self.resumed(*words)
         self.assertEqual(json.loads(again[0])["context"], document["context"])
 
     def test_another_version_warns(self):
