@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "cli/picture.h"
 
@@ -11,6 +12,7 @@ namespace {
 
 constexpr std::int64_t rows_shown = 20;
 constexpr std::size_t entries_shown = 8;
+constexpr std::size_t longest_cell = 40;  // of a table that is wider than the terminal
 
 std::string bold(std::string_view text, bool color) {
   return color ? fmt::format("\x1b[1m{}\x1b[0m", text) : std::string(text);
@@ -22,7 +24,7 @@ std::string joined(const std::vector<T>& list) {
   for (std::size_t i = 0; i < std::min(list.size(), entries_shown); ++i) {
     if (i) out += ' ';
     if constexpr (std::is_same_v<T, double>) {
-      out += fmt::format("{:.6g}", list[i]);
+      out += std::isfinite(list[i]) ? fmt::format("{:.6g}", list[i]) : "-";
     } else {
       out += fmt::format("{}", list[i]);
     }
@@ -37,7 +39,7 @@ std::string cell(const Value& value) {
     std::string operator()(std::monostate) const { return "-"; }
     std::string operator()(bool v) const { return v ? "yes" : "no"; }
     std::string operator()(std::int64_t v) const { return fmt::format("{}", v); }
-    std::string operator()(double v) const { return fmt::format("{:.6g}", v); }
+    std::string operator()(double v) const { return std::isfinite(v) ? fmt::format("{:.6g}", v) : "-"; }
     std::string operator()(const std::string& v) const { return v; }
     std::string operator()(const std::vector<std::int64_t>& v) const { return joined(v); }
     std::string operator()(const std::vector<double>& v) const { return joined(v); }
@@ -75,6 +77,21 @@ std::string table(const std::vector<std::string>& header, const std::vector<std:
   return out;
 }
 
+// A block per row, for rows whose texts would wrap in a table.
+std::string records(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& lines,
+                    bool color) {
+  std::size_t width = 0;
+  for (const std::string& name : header) width = std::max(width, columns_of(name));
+  std::string out;
+  for (const auto& line : lines) {
+    out += bold(line.front(), color) + "\n";
+    for (std::size_t c = 1; c < line.size(); ++c) {
+      if (line[c] != "-") out += fmt::format("  {:<{}}  {}\n", header[c], width, line[c]);
+    }
+  }
+  return out;
+}
+
 bool is_text(const FieldSpec& spec) {
   return spec.list || spec.kind == FieldKind::text || spec.kind == FieldKind::word;
 }
@@ -98,6 +115,11 @@ std::string rows_table(const Document& document, const TextStyle& style) {
     for (std::size_t column : columns) line.push_back(cell(row[column]));
   }
   std::string out = table(header, lines, left, style.color);
+  const std::size_t longest = columns_of(std::string_view(out).substr(0, out.find('\n')));
+  const bool wraps = std::any_of(lines.begin(), lines.end(), [&](const auto& line) {
+    return std::any_of(line.begin(), line.end(), [&](const auto& c) { return columns_of(c) > longest_cell; });
+  });
+  if (wraps && longest > static_cast<std::size_t>(style.width)) out = records(header, lines, style.color);
   if (rows.count > rows_shown) {
     out += fmt::format("… {} rows in all; --format csv or json gives every one\n", rows.count);
   }
