@@ -120,6 +120,7 @@ class Reader {
 
   ModelConfig read() {
     if (!config_->is_object()) fail("the top level must be an object but is {}", shown(*config_));
+    read_comments();
     enter_text_part();
     find_class();
     read_sizes();
@@ -226,6 +227,14 @@ class Reader {
   }
 
   // ---- the parts of a config
+
+  void read_comments() {
+    const json* source = top("_source");
+    if (!source || !source->is_string()) return;
+    out_.source = source->get<std::string>();
+    const json* verified = top("_verified");
+    if (verified && verified->is_boolean() && !verified->get<bool>()) out_.source += " (not verified)";
+  }
 
   // Multimodal models keep the language model's config in a part of their own.
   void enter_text_part() {
@@ -1165,8 +1174,11 @@ ModelConfig load_model_config(const std::string& path_or_preset) {
       return model_config(parse_json(*text, fmt::format("preset {}", path_or_preset)), path_or_preset);
     }
     if (!exists(path_or_preset)) {
-      throw std::invalid_argument(fmt::format("[model_config] '{}' is neither a preset nor a file{}", path_or_preset,
-                                              suggestion(path_or_preset, preset_names())));
+      const std::vector<std::string> names = preset_names();
+      const std::string near = suggestion(path_or_preset, names);
+      throw std::invalid_argument(
+          fmt::format("[model_config] '{}' is neither a preset nor a file{}", path_or_preset,
+                      near.empty() ? fmt::format("; the presets: {}.", fmt::join(names, ", ")) : near));
     }
   }
   if (!is_directory(path_or_preset)) return model_config(read_json_file(path_or_preset), path_or_preset);

@@ -44,7 +44,8 @@ struct LayerPositions {
 };
 
 struct ModelConfig {
-  std::string name;  // the preset or path it was read from
+  std::string name;    // the preset or path it was read from
+  std::string source;  // the config's own "_source" (presets have one), with a mark where it was not verified
   std::string model_type;
   std::vector<LayerPositions> layers;               // at least one; the first is the one --layer-type defaults to
   std::optional<std::int64_t> n_heads, n_kv_heads;  // attention heads

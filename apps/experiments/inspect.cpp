@@ -1,0 +1,164 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/experiment.h"
+#include "poslab/formats/hf_config.h"
+
+namespace poslab {
+namespace {
+
+struct Params {
+  std::string model = "llama-3.1-8b";
+
+  static void fields(auto& self, auto&& field) {
+    field("model", self.model, "a config.json, a folder with one, or a preset (gpt-2, gemma-3-4b, deepseek-v3, ...)");
+  }
+};
+
+struct Summary {
+  std::string model_type;
+  std::optional<std::string> config_source;
+  ModelEncoding encoding = ModelEncoding::rope;
+  std::optional<RopeLayout> layout;
+  std::optional<std::int64_t> head_dim, rotary_dim;
+  std::optional<double> rope_theta;
+  std::optional<RopeType> rope_type;
+  std::optional<double> factor, attention_factor, softmax_multiplier;
+  std::optional<std::int64_t> trained_length, max_position_embeddings, table_limit;
+  std::vector<std::string> layer_types, warnings, ignored;
+
+  static void fields(auto& self, auto&& field) {
+    field("model_type", self.model_type, "the config's class");
+    field("config_source", self.config_source, "where the config was taken from, if it says so");
+    field("encoding", self.encoding, "how the model tells positions apart (the first layer type's, as what follows)");
+    field("layout", self.layout, "RoPE: which channels form a pair");
+    field("head_dim", self.head_dim, "RoPE: channels of a head", "channels");
+    field("rotary_dim", self.rotary_dim, "RoPE: channels that turn", "channels");
+    field("rope_theta", self.rope_theta, "RoPE: base of the frequencies");
+    field("rope_type", self.rope_type, "RoPE: how the frequencies are scaled");
+    field("factor", self.factor, "RoPE: by how much");
+    field("attention_factor", self.attention_factor, "RoPE: multiplies cos and sin, so scores carry its square");
+    field("softmax_multiplier", self.softmax_multiplier, "RoPE: multiplies the softmax scale (MLA models)");
+    field("trained_length", self.trained_length, "positions seen in pre-training, as far as the config says", "tokens");
+    field("max_position_embeddings", self.max_position_embeddings, "length the config promises", "tokens");
+    field("table_limit", self.table_limit, "learned table: positions from here on have no row", "tokens");
+    field("layer_types", self.layer_types, "kinds of layers that differ in their positions");
+    field("warnings", self.warnings, "keys that are defaulted, contradictory, renamed, or oddly treated");
+    field("ignored", self.ignored, "keys that have no effect");
+  }
+};
+
+struct Row {
+  std::optional<std::string> layer_type;
+  std::string name, value, source;
+
+  static void fields(auto& self, auto&& field) {
+    field("layer_type", self.layer_type, "kind of layer; empty where all are alike");
+    field("name", self.name, "what is set");
+    field("value", self.value, "to what");
+    field("source", self.source, "a key of the config, the default of its class, or how it was derived");
+  }
+};
+
+std::string describe_rope(const LayerPositions& layer, double attention_factor) {
+  const RopeScaling& rope = layer.rope;
+  std::string text = fmt::format(
+      "{} turns {} of {} channels of each head by the position, in pairs ({}), base {}.",
+      layer.layer_type.empty() ? "RoPE" : layer.layer_type + ": RoPE", rope.rotary_dim, rope.head_dim,
+      layer.layout == RopeLayout::half ? fmt::format("i, i + {}", rope.rotary_dim / 2) : "2i, 2i + 1", rope.rope_theta);
+  if (rope.rope_type == RopeType::default_) return text + " No scaling.";
+  text += fmt::format(" Scaling: {}", to_word(rope.rope_type));
+  if (rope.factor) text += fmt::format(", factor {}", *rope.factor);
+  if (rope.original_max_position_embeddings) {
+    text += fmt::format(", trained at {} tokens", *rope.original_max_position_embeddings);
+  }
+  const double logits = attention_factor * attention_factor * layer.softmax_multiplier;
+  if (logits != 1) text += fmt::format("; scores are multiplied by {:.4g}", logits);
+  return text + ".";
+}
+
+std::string describe_layer(const LayerPositions& layer, const ModelConfig& config) {
+  const std::string who = layer.layer_type.empty() ? "" : layer.layer_type + ": ";
+  switch (layer.encoding) {
+    case ModelEncoding::rope:
+      return describe_rope(layer, rope_frequencies(layer.rope).attention_factor);
+    case ModelEncoding::learned:
+      return who + fmt::format(
+                       "Each position has a learned vector, added to the token's. The table ends at position {}: "
+                       "a longer text has no vectors for its end.",
+                       config.table_limit.value_or(0) - 1);
+    case ModelEncoding::alibi:
+      return who +
+             "ALiBi: every head takes its slope times the distance off the score. Nothing is added to the tokens.";
+    case ModelEncoding::t5:
+      return who + "T5's relative bias: a learned number for each bucket of distances is added to the score.";
+    case ModelEncoding::relative:
+      return who + "Relative positions by learned vectors of the distance.";
+    case ModelEncoding::sinusoidal:
+      return who + "Each position's fixed waves (sines and cosines) are added to the token's vector.";
+    case ModelEncoding::none:
+      return who +
+             "No positional encoding: order reaches these layers through the causal mask, a recurrence, or other "
+             "layers only.";
+  }
+  return "";
+}
+
+TypedReport<Summary, Row> run(const Params& p, const RunContext&) {
+  const ModelConfig config = load_model_config(p.model);
+  TypedReport<Summary, Row> report;
+  Summary& s = report.summary;
+  s.model_type = config.model_type;
+  if (!config.source.empty()) s.config_source = config.source;
+  s.trained_length = config.trained_length;
+  s.max_position_embeddings = config.max_position_embeddings;
+  s.table_limit = config.table_limit;
+  s.warnings = config.warnings;
+  if (!config.renamed.empty()) s.warnings.push_back(config.renamed);
+  s.ignored = config.ignored;
+
+  const LayerPositions& first = config.layers.front();
+  s.encoding = first.encoding;
+  if (first.encoding == ModelEncoding::rope) {
+    s.layout = first.layout;
+    s.head_dim = first.rope.head_dim;
+    s.rotary_dim = first.rope.rotary_dim;
+    s.rope_theta = first.rope.rope_theta;
+    s.rope_type = first.rope.rope_type;
+    s.factor = first.rope.factor;
+    s.attention_factor = rope_frequencies(first.rope).attention_factor;
+    s.softmax_multiplier = first.softmax_multiplier;
+  }
+
+  std::vector<std::string> lines;
+  for (const LayerPositions& layer : config.layers) {
+    std::optional<std::string> type;
+    if (!layer.layer_type.empty()) s.layer_types.push_back(*(type = layer.layer_type));
+    for (const ConfigFact& fact : layer.facts) report.rows.push_back({type, fact.name, fact.value, fact.source});
+    lines.push_back(describe_layer(layer, config));
+  }
+  if (!s.warnings.empty()) {
+    lines.push_back(fmt::format("{} {} to know about this config:", s.warnings.size(),
+                                s.warnings.size() == 1 ? "thing" : "things"));
+    for (const std::string& warning : s.warnings) lines.push_back("  - " + warning);
+  }
+  report.conclusion = fmt::format("{}", fmt::join(lines, "\n"));
+  return report;
+}
+
+Experiment describe_inspect() {
+  Experiment e = describe<Params, Summary, Row>(
+      "inspect", "What does a model's config really say about positions, and where does each value come from?",
+      "poslab inspect gemma-3-4b", run);
+  e.positional = "model";
+  return e;
+}
+
+const Registrar registrar("inspect", describe_inspect);
+
+}  // namespace
+}  // namespace poslab
