@@ -8,7 +8,7 @@ declare -A packages=(
   [build]="g++ cmake ninja-build libcli11-dev libfmt-dev nlohmann-json3-dev libxtensor-dev libxsimd-dev
            libopenblas-dev libpcg-cpp-dev doctest-dev"
   [test]="python3 python3-numpy python3-matplotlib jq"
-  [plot]="python3 python3-matplotlib"
+  [plot]="python3 python3-matplotlib jq"
   [benchmark]="libbenchmark-dev python3 python3-numpy"
 )
 
@@ -24,9 +24,11 @@ for task in "${@:-build}"; do
 done
 
 command -v dpkg-query >/dev/null ||
-  fail "no dpkg here. Install what these packages hold, then 'cmake --preset default && cmake --build build': ${wanted[*]}"
+  fail "no dpkg here. Install what these hold, then 'cmake --preset default && cmake --build build': ${wanted[*]}"
 
-installed() { dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${wanted[@]}" 2>/dev/null | sed -n 's/^installed //p'; }
+installed() {
+  dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${wanted[@]}" 2>/dev/null | sed -n 's/^installed //p'
+}
 mapfile -t missing < <(comm -13 <(installed | sort -u) <(printf '%s\n' "${wanted[@]}" | sort -u))
 [[ ${#missing[@]} -gt 0 ]] || exit 0
 

@@ -15,29 +15,48 @@ import json
 import math
 import os
 import sys
+import typing
 
 try:
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    import matplotlib.ticker
 except ImportError:
     sys.exit("plot.py: matplotlib is missing: apt-get install python3-matplotlib")
 
 MAX_OVERLAID = 24  # curves in one figure; more documents than this are drawn as a sweep
 KNOWN_ENDINGS = (".png", ".svg", ".pdf")
-# Axes that readers of a subcommand expect; other rows are drawn against their first number.
-X_OF = {"rope-score": "distance", "cache-test": "step", "train": "step", "perplexity": "length", "recall": "length",
-        "extrapolate": "length", "precision": "position"}
-Y_OF = {"rope-score": "score", "cache-test": "score_diff", "train": "loss", "perplexity": "mean_nll",
-        "recall": "accuracy", "extrapolate": "mean_nll", "precision": "max_abs_error"}
-# Columns that stand beside the curve as a thin dashed line.
-BESIDE = {"rope-score": ("decay_bound", "bound")}
-# Row columns whose words or flags tell several curves of one document apart.
-GROUPS = {"perplexity": ("control",), "extrapolate": ("encoding",), "precision": ("profile",),
-          "recall": ("distance",)}
-TOLD_IN_TITLE = ("model", "encoding", "variant", "rope_type", "layout", "head_dim", "d_model", "rope_theta")
-LOG_Y = {"precision", "cache-test"}
+
+
+class View(typing.NamedTuple):
+    """What readers of a subcommand expect to see; other rows are drawn against their first field."""
+    x: str | None = None
+    y: str | None = None
+    groups: tuple = ()  # row fields that tell several curves of one document apart
+    beside: str | None = None  # a dashed curve on an axis of its own
+    log_y: bool = False
+    title: tuple = ("model", "encoding", "rope_type")  # settings that the title names, as they were resolved
+
+
+VIEWS = {
+    "table": View(title=("encoding", "d_model")),
+    "shuffle-test": View("position", "max_abs_diff", title=("encoding", "mask")),
+    "rotate": View("pair", "pair_angle", title=("layout", "rope_type", "rope_theta")),
+    "rope-score": View("distance", "score", beside="decay_bound",
+                       title=("model", "layout", "rope_type", "head_dim", "rope_theta")),
+    "extend": View(title=("model", "rope_type", "factor", "rope_theta")),
+    "plan": View("method", "logit_multiplier", title=("model", "factor")),
+    "bound": View("base_from", "base_to", title=("model", "rope_type", "seq_len", "rotary_dim")),
+    "precision": View("position", "max_abs_error", ("profile",), log_y=True,
+                      title=("layout", "head_dim", "rope_theta")),
+    "cache-test": View("step", "score_diff", log_y=True),
+    "train": View("step", "loss"),
+    "perplexity": View("length", "mean_nll", ("control",)),
+    "recall": View("length", "accuracy", ("distance",)),
+    "extrapolate": View("length", "mean_nll", ("encoding",)),
+}
 
 
 class BadInput(Exception):
@@ -158,9 +177,19 @@ def setting(document, names):
 
 def title_of(documents):
     """The experiment and its main settings, in one line."""
-    params, varying = documents[0]["params"], varying_params(documents)
-    said = setting(documents[0], [n for n in TOLD_IN_TITLE if params.get(n) is not None and n not in varying])
-    return documents[0]["experiment"] + (f": {said}" if said else "")
+    first, varying = documents[0], varying_params(documents)
+
+    def resolved(name):
+        value = first["params"].get(name)
+        return value if value is not None else first["summary"].get(f"resolved_{name}")
+
+    told = [n for n in view_of(documents).title if n not in varying and resolved(n) is not None]
+    said = ", ".join(f"{n.replace('_', ' ')} {word(resolved(n))}" for n in told)
+    return first["experiment"] + (f": {said}" if said else "")
+
+
+def view_of(documents):
+    return VIEWS.get(documents[0]["experiment"], View())
 
 
 def columns_of(rows, accepts):
@@ -206,6 +235,8 @@ def legend(axes):
 def scale_x(axes, values, asked):
     if asked or (asked is None and wants_log(values)):
         axes.set_xscale("log", base=2 if powers_of_two(values) else 10)
+    elif all(isinstance(v, int) for v in values):
+        axes.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True))
 
 
 def heat_map(document, field):
@@ -227,6 +258,7 @@ def heat_map(document, field):
     axes.set_xlabel(label(place, document) if place else "row")
     axes.set_ylabel("dimension" if field == "values" else f"{field.replace('_', ' ')}: index")
     fig.colorbar(image, ax=axes, label=label(field, document) if document["fields"].get(field) else "value")
+    axes.yaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True))
     axes.set_title(title_of([document]))
     return fig
 
@@ -245,29 +277,48 @@ def curves_of(document, x, groups):
 
 def row_curves(documents, x, y, options):
     """Rows of numbers as curves, one per document and group."""
-    experiment = documents[0]["experiment"]
+    view = view_of(documents)
     rows = [r for d in documents for r in d["rows"]]
-    places = [r[x] for r in rows if is_number(r.get(x))]
-    groups = [g for g in GROUPS.get(experiment, ()) if g not in (x, y) and len({key(r.get(g)) for r in rows}) > 1]
+    groups = [g for g in view.groups if g not in (x, y) and len({key(r.get(g)) for r in rows}) > 1]
     varying = varying_params(documents)
     fig, (axes,) = figure()
     for document in documents:
         for name, members in curves_of(document, x, groups):
             draw_curve(axes, members, x, y, ", ".join(filter(None, [setting(document, varying), name])))
-        for beside in BESIDE.get(experiment, ()):
-            points = sorted((r[x], r[beside]) for r in document["rows"]
-                            if is_number(r.get(x)) and is_number(r.get(beside)))
-            if points and y != beside:
-                axes.plot(*zip(*points), linestyle="--", linewidth=1, color="grey", label=beside.replace("_", " "))
+    if view.beside and y != view.beside and x == view.x:
+        draw_beside(axes, documents, x, view.beside)
     if x == "length" and (trained := trained_length(documents)):
         axes.axvline(trained, linestyle=":", color="black", label=f"trained length {trained}")
-    scale_x(axes, places, options.log_x)
-    if options.log_y or (options.log_y is None and experiment in LOG_Y):
+    scale_x(axes, [r[x] for r in rows if is_number(r.get(x))], options.log_x)
+    if options.log_y or (options.log_y is None and view.log_y):
         axes.set_yscale("log")
     axes.set_xlabel(label(x, documents[0]))
     axes.set_ylabel(label(y, documents[0]))
     axes.set_title(title_of(documents))
     legend(axes)
+    return fig
+
+
+def draw_beside(axes, documents, x, field):
+    """A companion of the curves with a scale of its own, on the right."""
+    curves = [sorted((r[x], r[field]) for r in d["rows"] if is_number(r.get(x)) and is_number(r.get(field)))
+              for d in documents]
+    if any(curves):
+        right = axes.twinx()
+        for points in filter(None, curves):
+            right.plot(*zip(*points), linestyle="--", linewidth=1, color="grey")
+        right.set_ylabel(label(field, documents[0]) + " (dashed)")
+
+
+def bars(document, x, y):
+    """Rows that are told apart by a word."""
+    rows = [r for r in document["rows"] if isinstance(r.get(x), str) and is_drawable(r.get(y))]
+    fig, (axes,) = figure()
+    axes.barh([r[x] for r in rows], [number(r[y]) for r in rows])
+    axes.invert_yaxis()
+    axes.set_xlabel(label(y, document))
+    axes.set_ylabel(label(x, document))
+    axes.set_title(title_of([document]))
     return fig
 
 
@@ -432,14 +483,22 @@ def draw(documents, options):
         if several:
             return sweep_lines(documents, options)
         return heat_map(documents[0], options.y or ("values" if "values" in vectors else vectors[0]))
-    x = options.x or (X_OF[experiment] if X_OF.get(experiment) in numbers else next(iter(numbers), None))
-    if x not in numbers:
-        raise BadInput(f"no row has a number called '{x}'; there are: {', '.join(numbers) or 'none'}")
+    view = view_of(documents)
+    words = columns_of(rows, lambda value: isinstance(value, str))
+    x = first_known(options.x, view.x, next(iter(rows[0]), None), *numbers, among=numbers + words)
     rest = [n for n in numbers if n != x]
-    y = options.y or (Y_OF[experiment] if Y_OF.get(experiment) in rest else next(iter(rest), None))
-    if y is None:
-        raise BadInput(f"the rows hold one number only ('{x}'): nothing to draw against it")
-    return row_curves(documents, x, y, options)
+    y = first_known(options.y, view.y, *rest, among=columns_of(rows, is_drawable))
+    if x is None or y is None or (x in words and several):
+        raise BadInput("the rows hold no two numbers to draw against each other"
+                       + (f", only: {', '.join(numbers)}" if numbers else ""))
+    return bars(documents[0], x, y) if x in words else row_curves(documents, x, y, options)
+
+
+def first_known(asked, *others, among):
+    """The name that was asked for, which must be known, or the first known of the others."""
+    if asked and asked not in among:
+        raise BadInput(f"no row has a field called '{asked}' to draw; there are: {', '.join(among) or 'none'}")
+    return asked or next((name for name in others if name in among), None)
 
 
 def parse_arguments(argv):

@@ -86,8 +86,10 @@ class Axes(unittest.TestCase):
 
     def test_decay_bound_stands_beside_the_score(self):
         axes = figure_of(rope_score(decay_bound=2.5)).axes[0]
-        self.assertEqual(len(axes.lines), 2)
-        self.assertEqual(set(axes.lines[1].get_ydata()), {2.5})
+        axes, right = axes.figure.axes
+        self.assertEqual((len(axes.lines), len(right.lines)), (1, 1))
+        self.assertEqual(set(right.lines[0].get_ydata()), {2.5})
+        self.assertEqual(right.get_ylabel(), "decay bound (dashed)")
 
     def test_documents_of_one_experiment_are_overlaid_and_named_by_what_differs(self):
         axes = figure_of(rope_score("interleaved"), rope_score("half")).axes[0]
@@ -102,6 +104,18 @@ class Axes(unittest.TestCase):
     def test_rows_of_an_unknown_experiment_are_drawn_against_their_first_number(self):
         axes = figure_of(document("new", [{"head": h, "slope": 2.0 ** -h} for h in range(4)])).axes[0]
         self.assertEqual((axes.get_xlabel(), axes.get_ylabel()), ("head", "slope"))
+
+    def test_rows_told_apart_by_words_are_bars(self):
+        rows = [{"method": m, "logit_multiplier": v} for m, v in (("pi", 1.0), ("yarn", 1.3))]
+        axes = figure_of(document("plan", rows)).axes[0]
+        self.assertEqual([b.get_width() for b in axes.patches], [1.0, 1.3])
+        self.assertEqual([t.get_text() for t in axes.get_yticklabels()], ["pi", "yarn"])
+
+    def test_the_title_names_what_was_resolved(self):
+        made = rope_score() | {"summary": {"resolved_rope_type": "yarn"}}
+        made["params"]["rope_type"] = None
+        self.assertEqual(figure_of(made).axes[0].get_title(),
+                         "rope-score: layout interleaved, rope type yarn, head dim 16")
 
     def test_sweep_is_drawn_over_its_parameter_with_the_others_as_lines(self):
         documents = [point({"smallest_base": 10.0 * n * h}, head_dim=h, seq_len=n)
@@ -184,6 +198,8 @@ class Files(unittest.TestCase):
             (json.dumps(table() | {"rows": [1]}), ["-o", out], "every row must be an object"),
             (good + json.dumps(rope_score()), ["-o", out], "several experiments (rope-score, table)"),
             (json.dumps(document("bound")), ["-o", out], "without rows"),
+            (json.dumps(document("inspect", [{"name": "layout", "value": "half"}])), ["-o", out], "no two numbers"),
+            (json.dumps(rope_score()), ["-o", out, "--x", "scor"], "'scor' to draw; there are: query_position"),
             (json.dumps(rope_score()), ["-o", out, "--y", "scor"], "'scor'; there are: query_position"),
             (json.dumps(point({"a": 1}, n=1)) * 2, ["-o", out], "nothing was swept"),
             (good, ["-o", self.folder / "x.bmp"], "must end in .png, .svg, .pdf"),
