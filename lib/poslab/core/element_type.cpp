@@ -50,18 +50,4 @@ float f16_from_bits(std::uint16_t bits) {
   return std::bit_cast<float>(sign | (widened << 23) | (fraction << 13));
 }
 
-double round_to(DType type, double value) {
-  switch (type) {
-    case DType::f64:
-      return value;
-    case DType::f32:
-      return static_cast<float>(value);
-    case DType::bf16:
-      return bf16_from_bits(to_bf16_bits(value));
-    case DType::f16:
-      return f16_from_bits(to_f16_bits(value));
-  }
-  return value;
-}
-
 }  // namespace poslab
