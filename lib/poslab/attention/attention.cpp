@@ -246,7 +246,8 @@ class TiledAttention {
     Scratch scratch(s.head_dim, n_blocks_ * kernel_.width, lanes, has_bias_ && !bias_by_distance_);
     pack_queries(global_head, first_row, n_rows, scratch.queries);
 
-    for (std::int64_t tile = 0; tile < n_tiles_; ++tile) {
+    // The nearest keys first: they tend to hold the largest scores, against which far ones then count as nothing.
+    for (std::int64_t tile = n_tiles_ - 1; tile >= 0; --tile) {
       const std::int64_t first_key = tile * tile_keys;
       const std::int64_t n_keys = std::min(tile_keys, s.seq_k - first_key);
       for (std::int64_t row = 0; row < n_rows; row += attention_rows) {
