@@ -9,6 +9,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -162,10 +163,11 @@ void set_positions(const Params& p, Setup& s) {
   if (p.attention_mask) n.from("attention_mask", std::ssize(*p.attention_mask));
   if (p.positions) n.from("positions", std::ssize(*p.positions));
   if (p.positions && p.attention_mask) refuse("positions and attention_mask both say where tokens stand; drop one.");
-  if (n.value() && *n.value() < 1) refuse("a text has at least 1 token but got {}.", *n.value());
-  if (n.value() && *n.value() > max_values / s.d) {
-    refuse("{} tokens of {} numbers are too many to hold; poslab table streams position vectors of any length.",
-           *n.value(), s.d);
+  const std::int64_t count = n.value().value_or(std::ssize(dog_positions));
+  if (count < 1) refuse("a text has at least 1 token but got {}.", count);
+  if (count > max_values / s.d) {
+    refuse("{} tokens of {} numbers are too many to hold; poslab table streams position vectors of any length.", count,
+           s.d);
   }
   if (p.attention_mask) {
     s.positions = positions_from_mask(*p.attention_mask);
@@ -174,7 +176,7 @@ void set_positions(const Params& p, Setup& s) {
   } else if (!n.value()) {
     s.positions = dog_positions;
   } else {
-    for (std::int64_t i = 0; i < *n.value(); ++i) s.positions.push_back(i);
+    for (std::int64_t i = 0; i < count; ++i) s.positions.push_back(i);
   }
   for (std::int64_t position : s.positions) {
     if (position < 0) refuse("positions must be 0 or more but got {}.", position);
@@ -350,20 +352,19 @@ std::string short_list(const std::vector<double>& values) {
   return fmt::format("[{}{}]", fmt::join(texts, ", "), values.size() > shown ? ", ..." : "");
 }
 
-std::string conclusion(const Embedding& embedding, const Summary& summary, Encoding encoding, bool literal) {
+std::string conclusion(const Embedding& embedding, const Summary& summary, std::string_view token, bool placed) {
   std::string text;
   for (std::int64_t i = 0; i < std::min<std::int64_t>(embedding.size(), 3); ++i) {
     const Row row = embedding.row(i);
-    text += fmt::format("{} {} at position {} becomes {}.\n", row.word.value_or("token"), short_list(row.token_values),
-                        row.position, short_list(row.values));
+    text += fmt::format("{} {} at position {} becomes {}.\n", row.word.value_or(std::string(token)),
+                        short_list(row.token_values), row.position, short_list(row.values));
   }
   if (summary.dropped_tokens > 0) {
     text += fmt::format("{} tokens were cut off: the learned table has {} rows and nothing beyond.\n",
                         summary.dropped_tokens, *summary.learned_rows);
   }
-  text += !literal && encoding == Encoding::none
-              ? "Nothing is added: a word has the same vector wherever it stands.\n"
-              : "The position is in the sum: one word has another vector at each seat.\n";
+  text += placed ? "The position is in the sum: one word has another vector at each seat.\n"
+                 : "Nothing is added: a word has the same vector wherever it stands.\n";
   return text;
 }
 
@@ -374,8 +375,8 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
   s.dropped_tokens = cut(p, setup);
   s.learned_rows = setup.learned_rows;
   s.formula = formula(setup);
-  const bool literal = !setup.literal.empty(), text = !setup.text.empty();
-  const Encoding encoding = setup.encoding;
+  const bool text = !setup.text.empty(), placed = !setup.literal.empty() || setup.encoding != Encoding::none;
+  const std::string_view token = !p.token && setup.token ? "dog" : "token";
   const auto embedding = std::make_shared<const Embedding>(p, std::move(setup));
   s.n_tokens = embedding->size();
   s.n_values = embedding->d();
@@ -385,7 +386,7 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
   report.columns = {"position"};
   if (text) report.columns.push_back("word");
   report.columns.push_back("token_values");
-  if (literal || encoding != Encoding::none) report.columns.push_back("position_values");
+  if (placed) report.columns.push_back("position_values");
   report.columns.push_back("values");
 
   const RowMatrix sums{embedding->size(), embedding->d(), [embedding](std::int64_t first, std::span<double> out) {
@@ -403,7 +404,7 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
     picture.y_label = "channel";
     report.pictures.push_back(std::move(picture));
   }
-  report.conclusion = conclusion(*embedding, s, encoding, literal);
+  report.conclusion = conclusion(*embedding, s, token, placed);
   return report;
 }
 

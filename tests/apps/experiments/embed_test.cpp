@@ -41,7 +41,7 @@ TEST_CASE("embed: without flags the lesson's dog at two seats, to the last bit")
   CHECK(ran.row<Int>(1, "position") == 4);
   CHECK(ran.row<Reals>(1, "values") == lesson["dog_at_4"].get<Reals>());
   CHECK(ran.row<Reals>(1, "position_values") == lesson["pos4"].get<Reals>());
-  CHECK(contains(ran.report.conclusion, "[0.3, 0.7] at position 1 becomes [0.4, 0.5]"));
+  CHECK(contains(ran.report.conclusion, "dog [0.3, 0.7] at position 1 becomes [0.4, 0.5]"));
   CHECK(contains(ran.report.conclusion, "[0.3, 0.7] at position 4 becomes [-0.2, 0.7]"));
 }
 
@@ -155,6 +155,8 @@ TEST_CASE("embed: what cannot be is refused") {
   CHECK(refusal("embed", {{"words", "a"}, {"token", Reals{1}}}) != "");
   CHECK(refusal("embed", {{"seq_len", Int{0}}}) != "");
   CHECK(contains(refusal("embed", {{"seq_len", INT64_MAX}}), "too many to hold"));
+  CHECK(contains(refusal("embed", {{"d_model", INT64_MAX}}), "too many to hold"));
+  CHECK(refusal("embed", {{"encoding", "learned"}, {"positions", Integers{INT64_MAX}}}) != "");
   CHECK(refusal("embed", {{"positions", Integers{}}}) != "");
   CHECK(refusal("embed", {{"encoding", "learned"}, {"max_position_embeddings", Int{0}}}) != "");
   CHECK(refusal("embed", {{"base", -1.0}, {"seq_len", Int{2}}}) != "");

@@ -43,6 +43,7 @@ TEST_CASE("positions of left-padded text count from its first token, as BLOOM's 
   const std::vector<std::int64_t> mask{0, 0, 1, 1, 1};
   const auto positions = positions_from_mask(mask);
   CHECK(positions == std::vector<std::int64_t>{0, 0, 0, 1, 2});
+  CHECK(positions_from_mask(std::vector<std::int64_t>{0, 1, 1, 0}) == std::vector<std::int64_t>{0, 0, 1, 0});
   const auto bloom = golden("alibi.json")["bloom_left_padded_mask_00111_heads4"];
   const std::vector<double> slopes{0.25, 0.0625, 0.015625, 0.00390625};
   for (std::size_t h = 0; h < slopes.size(); ++h) {
