@@ -139,12 +139,13 @@ POSLAB_INLINE void stream_fence() {
 
 POSLAB_INLINE F32 f32_from_bf16(U16 bits) { return bits_as<F32>(widen(bits) << 16); }
 
-// Round to nearest, ties to even; a NaN stays one and becomes quiet.
-POSLAB_INLINE U16 bf16_from_f32(F32 v) {
+// The nearest bf16, ties to even, in the upper half of each lane (the lower half is left over); a NaN becomes quiet.
+POSLAB_INLINE U32 bf16_in_high_half(F32 v) {
   const U32 u = bits_as<U32>(v);
-  const U32 rounded = (u + 0x7fffU + ((u >> 16) & 1U)) >> 16;
-  return narrow(v == v ? rounded : (u >> 16) | 0x40U);
+  return v == v ? u + 0x7fffU + ((u >> 16) & 1U) : u | 0x00400000U;
 }
+
+POSLAB_INLINE U16 bf16_from_f32(F32 v) { return narrow(bf16_in_high_half(v) >> 16); }
 
 POSLAB_INLINE F32 f32_from_f16(U16 bits) {
 #if POSLAB_VECTOR_BYTES == 64
@@ -187,7 +188,7 @@ POSLAB_INLINE HalfF32 f32_to_odd(F64 v) {
   typedef std::int32_t HalfI32 __attribute__((vector_size(POSLAB_VECTOR_BYTES / 2)));
   const HalfF32 rounded = __builtin_convertvector(v, HalfF32);
   const F64 back = widen(rounded);
-  const I64 beyond = (back > 0 ? back > v : back < v) & (back != v);
+  const I64 beyond = v > 0 ? back > v : back < v;
   const I64 inexact = (back != v) & (v == v);
   // A comparison is 0 or -1 in each lane.
   HalfI32 bits = bits_as<HalfI32>(rounded) + __builtin_convertvector(beyond, HalfI32);
@@ -199,6 +200,40 @@ POSLAB_INLINE F32 join(HalfF32 low, HalfF32 high) {
   F32 v;
   std::memcpy(&v, &low, sizeof low);
   std::memcpy(reinterpret_cast<char*>(&v) + sizeof low, &high, sizeof high);
+  return v;
+}
+
+POSLAB_INLINE F32 f32_from_f64(F64 low, F64 high) {
+  return join(__builtin_convertvector(low, HalfF32), __builtin_convertvector(high, HalfF32));
+}
+
+// Whether any lane of a comparison (0 or -1 each) holds.
+POSLAB_INLINE bool any(I32 comparison) {
+#if POSLAB_VECTOR_BYTES == 64
+  return _mm512_movepi32_mask(bits_as<__m512i>(comparison)) != 0;
+#elif POSLAB_VECTOR_BYTES == 32
+  return _mm256_movemask_ps(bits_as<__m256>(comparison)) != 0;
+#elif defined(__SSE2__)
+  return _mm_movemask_ps(bits_as<__m128>(comparison)) != 0;
+#else
+  return (comparison[0] | comparison[1] | comparison[2] | comparison[3]) != 0;
+#endif
+}
+
+// f64 to an f32 that rounds once more to bf16 (f16) as the f64 itself would. Only an f32 half way between two bf16 can
+// have been brought there by its own rounding, so nearly always the nearest f32 serves.
+POSLAB_INLINE F32 f32_before_bf16(F64 low, F64 high) {
+  const F32 v = f32_from_f64(low, high);
+  if (any((bits_as<U32>(v) & 0xffffU) == 0x8000U)) return join(f32_to_odd(low), f32_to_odd(high));
+  return v;
+}
+POSLAB_INLINE F32 f32_before_f16(F64 low, F64 high) {
+  const F32 v = f32_from_f64(low, high);
+  const U32 u = bits_as<U32>(v);
+  const U32 subnormal_below = U32{} + 0x38800000U;  // where f16's halfway points lie elsewhere
+  if (any(((u & 0x1fffU) == 0x1000U) | ((u & 0x7fffffffU) < subnormal_below))) {
+    return join(f32_to_odd(low), f32_to_odd(high));
+  }
   return v;
 }
 

@@ -73,15 +73,17 @@ void WaveTable::fill(std::int64_t first, std::int64_t count, const WaveTarget& t
   }
 }
 
-void WaveTable::row(double position, float* cosines, float* sines) const {
-  if (std::abs(position) * largest_ > sincos_limit) {
-    for (std::size_t i = 0; i < n_pairs_; ++i) {
-      cosines[i] = static_cast<float>(factor_ * std::cos(position * inv_freq_[i]));
-      sines[i] = static_cast<float>(factor_ * std::sin(position * inv_freq_[i]));
+void wave_row(double position, std::span<const double> inv_freq, double factor, float* cosines, float* sines, Isa isa) {
+  double largest = 0;
+  for (double w : inv_freq) largest = std::max(largest, std::abs(w));
+  if (std::abs(position) * largest > sincos_limit) {
+    for (std::size_t i = 0; i < inv_freq.size(); ++i) {
+      cosines[i] = static_cast<float>(factor * std::cos(position * inv_freq[i]));
+      sines[i] = static_cast<float>(factor * std::sin(position * inv_freq[i]));
     }
     return;
   }
-  POSLAB_CHOOSE_ISA(isa_, wave_table_kernels).row(position, inv_freq_.data(), n_pairs_, factor_, cosines, sines);
+  POSLAB_CHOOSE_ISA(isa, wave_table_kernels).row(position, inv_freq.data(), inv_freq.size(), factor, cosines, sines);
 }
 
 }  // namespace poslab

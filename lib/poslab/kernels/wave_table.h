@@ -40,9 +40,6 @@ class WaveTable {
   // Rows for positions first, first + 1, ..., first + count - 1, |position| at most 2^53.
   void fill(std::int64_t first, std::int64_t count, const WaveTarget& target) const;
 
-  // One row in f32, for any position, each value within 1e-15 + 2.3e-16 * |position| * inv_freq before narrowing.
-  void row(double position, float* cosines, float* sines) const;
-
  private:
   std::size_t n_pairs_;
   double factor_, largest_ = 0;   // largest |inv_freq|
@@ -50,5 +47,10 @@ class WaveTable {
   std::vector<double> steps_;     // see wave_table.kernel.h
   Isa isa_;
 };
+
+// One row in f32 for any position: cosines and sines [n_pairs], each within 1e-15 + 2.3e-16 * |position| * inv_freq of
+// the true value, times `factor`, narrowed once.
+void wave_row(double position, std::span<const double> inv_freq, double factor, float* cosines, float* sines,
+              Isa isa = active_isa());
 
 }  // namespace poslab

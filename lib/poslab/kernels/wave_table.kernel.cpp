@@ -36,21 +36,19 @@ POSLAB_INLINE Turn turn_at(double position, const double* inv_freq, double facto
 struct NarrowF32 {
   typedef F32 Stored;
   static constexpr std::size_t bytes = 4;
-  POSLAB_INLINE F32 first(const F64* v) {
-    return join(__builtin_convertvector(v[0], HalfF32), __builtin_convertvector(v[1], HalfF32));
-  }
+  POSLAB_INLINE F32 first(const F64* v) { return f32_from_f64(v[0], v[1]); }
   POSLAB_INLINE F32 last(F32 v) { return v; }
 };
 struct NarrowBf16 {
   typedef U16 Stored;
   static constexpr std::size_t bytes = 2;
-  POSLAB_INLINE F32 first(const F64* v) { return join(f32_to_odd(v[0]), f32_to_odd(v[1])); }
+  POSLAB_INLINE F32 first(const F64* v) { return f32_before_bf16(v[0], v[1]); }
   POSLAB_INLINE U16 last(F32 v) { return bf16_from_f32(v); }
 };
 struct NarrowF16 {
   typedef U16 Stored;
   static constexpr std::size_t bytes = 2;
-  POSLAB_INLINE F32 first(const F64* v) { return join(f32_to_odd(v[0]), f32_to_odd(v[1])); }
+  POSLAB_INLINE F32 first(const F64* v) { return f32_before_f16(v[0], v[1]); }
   POSLAB_INLINE U16 last(F32 v) { return f16_from_f32(v); }
 };
 
@@ -112,13 +110,20 @@ static void fill(const WaveBlock& block) {
 
 static void row(double position, const double* inv_freq, std::size_t n_pairs, double factor, float* cosines,
                 float* sines) {
-  for (std::size_t pair = 0; pair < n_pairs; pair += f32_lanes) {
+  std::size_t pair = 0;
+  for (; pair + f32_lanes <= n_pairs; pair += f32_lanes) {
     const Turn turn = turn_at(position, inv_freq + pair, factor);
-    const std::size_t bytes = (n_pairs - pair) * sizeof(float);
+    store(cosines + pair, NarrowF32::first(turn.cosine));
+    store(sines + pair, NarrowF32::first(turn.sine));
+  }
+  if (pair < n_pairs) {
+    double rest[f32_lanes] = {};
+    std::memcpy(rest, inv_freq + pair, (n_pairs - pair) * sizeof(double));
+    const Turn turn = turn_at(position, rest, factor);
     const F32 cosine = NarrowF32::first(turn.cosine);
     const F32 sine = NarrowF32::first(turn.sine);
-    std::memcpy(cosines + pair, &cosine, bytes < sizeof cosine ? bytes : sizeof cosine);
-    std::memcpy(sines + pair, &sine, bytes < sizeof sine ? bytes : sizeof sine);
+    std::memcpy(cosines + pair, &cosine, (n_pairs - pair) * sizeof(float));
+    std::memcpy(sines + pair, &sine, (n_pairs - pair) * sizeof(float));
   }
 }
 

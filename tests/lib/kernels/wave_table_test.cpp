@@ -72,7 +72,8 @@ double half_ulp(Storage type, double v) {
 TEST_CASE("tables of waves give the exact f32 values of golden/sin_table_exact.json") {
   const auto exact = golden("sin_table_exact.json");
   for (const auto& [base, set] : exact["bases"].items()) {
-    const WaveTable waves(rope_inv_freq(128, std::stod(base)));
+    const std::vector<double> inv_freq = rope_inv_freq(128, std::stod(base));
+    const WaveTable waves(inv_freq);
     for (std::int64_t position : exact["positions"]) {
       const auto key = std::to_string(position);
       // From the row alone, and as part of a run that begins before it.
@@ -85,7 +86,7 @@ TEST_CASE("tables of waves give the exact f32 values of golden/sin_table_exact.j
         }
       }
       float cosines[64], sines[64];
-      waves.row(static_cast<double>(position), cosines, sines);
+      wave_row(static_cast<double>(position), inv_freq, 1, cosines, sines);
       for (std::size_t i = 0; i < 64; ++i) {
         CHECK(sines[i] == set["sin_f32"][key][i].get<float>());
         CHECK(cosines[i] == set["cos_f32"][key][i].get<float>());
@@ -125,6 +126,30 @@ TEST_CASE("every width, layout and element type is right, aligned or not, and al
   }
 }
 
+TEST_CASE("single rows of every width are right, and alike on every instruction set") {
+  for (std::size_t n = 0; n <= 33; ++n) {
+    std::vector<double> inv_freq;
+    for (std::size_t i = 0; i < n; ++i) inv_freq.push_back(std::pow(10000.0, -static_cast<double>(i) / 33));
+    for (double position : {-7.25, 4096.5, 1e7}) {
+      std::vector<float> expected_cosines(n), expected_sines(n);
+      wave_row(position, inv_freq, 1.5, expected_cosines.data(), expected_sines.data(), Isa::scalar);
+      for (std::size_t i = 0; i < n; ++i) {
+        const double cosine = 1.5 * std::cos(position * inv_freq[i]), sine = 1.5 * std::sin(position * inv_freq[i]);
+        CHECK(std::abs(static_cast<double>(expected_cosines[i]) - cosine) <= half_ulp(Storage::f32, cosine) + 1e-14);
+        CHECK(std::abs(static_cast<double>(expected_sines[i]) - sine) <= half_ulp(Storage::f32, sine) + 1e-14);
+      }
+      for (Isa isa : supported_isas()) {
+        std::vector<float> cosines(n + 1, 7), sines(n + 1, 7);
+        wave_row(position, inv_freq, 1.5, cosines.data(), sines.data(), isa);
+        CHECK(cosines[n] == 7);
+        CHECK(sines[n] == 7);
+        CHECK(std::equal(expected_cosines.begin(), expected_cosines.end(), cosines.begin()));
+        CHECK(std::equal(expected_sines.begin(), expected_sines.end(), sines.begin()));
+      }
+    }
+  }
+}
+
 TEST_CASE("a run may be cut anywhere, and streaming changes nothing") {
   const WaveTable waves(rope_inv_freq(64, 10000), 1.19);
   const auto whole = table(waves, -100, 300, Storage::f32, interleaved, true);
@@ -143,7 +168,7 @@ TEST_CASE("angles beyond the vector sincos come from libm") {
   const std::int64_t position = (std::int64_t{1} << 40) + 3;
   const auto bytes = table(waves, position, 1, Storage::f32, separate, false);
   float cosines[3], sines[3];
-  waves.row(static_cast<double>(position), cosines, sines);
+  wave_row(static_cast<double>(position), inv_freq, 1, cosines, sines);
   for (std::size_t i = 0; i < 3; ++i) {
     const double angle = static_cast<double>(position) * inv_freq[i];
     CHECK(std::abs(value(bytes, Storage::f32, i) - std::sin(angle)) < 1e-3);  // the anchor is 3 rows before
