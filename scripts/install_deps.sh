@@ -46,5 +46,5 @@ apt=("${as_root[@]}" apt-get -q -o DPkg::Lock::Timeout=300)
   # One unreachable foreign repository must not stop the packages that the others have.
   "${apt[@]}" update || echo "install_deps.sh: apt-get update failed; going on with the lists at hand" >&2
   "${apt[@]}" install -y --no-install-recommends "${missing[@]}" ||
-    fail "apt-get could not install: ${missing[*]}"
+    fail "apt-get could not install: ${missing[*]} (on Ubuntu they are in the component 'universe')"
 } </dev/null >&2
