@@ -112,14 +112,12 @@ class Reader : public RopeSetReader {
     if (type == "baichuan" && hidden_ && hidden_->value < 5120) decide(ModelEncoding::rope, "hidden_size");
     if (const json* how = top("position_embedding_type"); how && how->is_string()) {
       const auto& word = how->get_ref<const std::string&>();
-      if (word == "rotary" || word == "rope") decide(ModelEncoding::rope, "position_embedding_type");
-      if (word == "alibi") decide(ModelEncoding::alibi, "position_embedding_type");
-      if (word == "nope") decide(ModelEncoding::none, "position_embedding_type");
-      if (word == "relative_key" || word == "relative_key_query") {
-        decide(ModelEncoding::relative, "position_embedding_type");
-      }
-      if (word == "absolute" || word == "learned" || word == "learned_absolute") {
-        if (encoding == ModelEncoding::rope) decide(ModelEncoding::learned, "position_embedding_type");
+      const bool foreign = class_->encoding == ModelEncoding::rope && class_ != &other_class_ && type != "esm";
+      if (foreign && word == "absolute") {
+        ignore(path("position_embedding_type"));  // left over from BERT's config, as in ModernBERT's
+      } else if (const auto named = encoding_named(word); named && *named != encoding) {
+        decide(*named, "position_embedding_type");
+        if (foreign) warn("{} is no key of {}: transformers ignores it and runs RoPE.", source, type);
       }
     } else if (type == "esm") {
       encoding = ModelEncoding::learned;
@@ -135,6 +133,18 @@ class Reader : public RopeSetReader {
     } else {
       read_other(encoding);
     }
+  }
+
+  // The words of position_embedding_type in BERT's family, ESM, Jais, Granite, and ours.
+  static std::optional<ModelEncoding> encoding_named(std::string_view word) {
+    if (word == "rotary") return ModelEncoding::rope;
+    if (word == "nope") return ModelEncoding::none;
+    if (word == "relative_key" || word == "relative_key_query") return ModelEncoding::relative;
+    if (word == "absolute") return ModelEncoding::learned;
+    for (const auto& [encoding, name] : words(ModelEncoding{})) {
+      if (name == word) return encoding;
+    }
+    return std::nullopt;
   }
 
   void read_other(ModelEncoding encoding) {

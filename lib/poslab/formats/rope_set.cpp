@@ -162,9 +162,14 @@ void RopeSetReader::resolve(std::string_view layer_type, RopeSet set, bool neste
   layer.layout = class_->layout;
   Origins from;
   from.layout = encoding_source_;
-  if (class_->reading == RopeReading::mla && class_->model_type != "deepseek_v2" && top("rope_interleave")) {
+  if (const json* interleave = top("rope_interleave"); interleave && !interleave->is_null()) {
     layer.layout = boolean("rope_interleave", true) ? RopeLayout::interleaved : RopeLayout::half;
     from.layout = path("rope_interleave");
+    const bool own_key = class_->reading == RopeReading::mla && class_->model_type != "deepseek_v2";
+    if (!own_key && layer.layout != class_->layout) {
+      warn("{} is no key of {}: transformers ignores it and pairs channels as {}.", from.layout, class_->model_type,
+           to_word(class_->layout));
+    }
   }
 
   RopeScaling& rope = layer.rope;

@@ -342,6 +342,11 @@ TEST_CASE("hf_config: the layout of a pair") {
   }
   const json split = {{"model_type", "deepseek_v3"}, {"rope_interleave", false}};
   CHECK(model_config(split, "c").layers.front().layout == RopeLayout::half);
+  CHECK(model_config(split, "c").warnings.size() == 1);  // rope_theta is defaulted
+  // Followed, and said: stock Llama would not.
+  const ModelConfig pairs = model_config(llama({{"rope_interleave", true}}), "c");
+  CHECK(pairs.layers.front().layout == RopeLayout::interleaved);
+  CHECK(any_has(pairs.warnings, "rope_interleave is no key of llama"));
 }
 
 TEST_CASE("hf_config: models without RoPE") {
@@ -350,6 +355,10 @@ TEST_CASE("hf_config: models without RoPE") {
   CHECK(encoding({{"model_type", "falcon"}, {"alibi", false}}) == ModelEncoding::rope);
   CHECK(encoding({{"model_type", "bert"}, {"position_embedding_type", "relative_key"}}) == ModelEncoding::relative);
   CHECK(encoding({{"model_type", "xglm"}}) == ModelEncoding::sinusoidal);
+  CHECK(encoding(llama({{"position_embedding_type", "alibi"}})) == ModelEncoding::alibi);
+  CHECK(encoding(llama({{"position_embedding_type", "nope"}})) == ModelEncoding::none);
+  CHECK(encoding({{"model_type", "modernbert"}, {"position_embedding_type", "absolute"}}) == ModelEncoding::rope);
+  CHECK(encoding({{"model_type", "esm"}, {"position_embedding_type", "absolute"}}) == ModelEncoding::learned);
   CHECK(encoding({{"model_type", "mamba"}}) == ModelEncoding::none);
   const ModelConfig gpt2 = model_config({{"model_type", "gpt2"}, {"n_positions", 256}, {"rope_theta", 1e4}}, "c");
   CHECK(gpt2.table_limit == 256);
