@@ -62,6 +62,16 @@ constexpr Cast casts[] = {
 };
 constexpr DType cast_types[] = {DType::bf16, DType::f16};
 
+std::vector<std::string_view> split(std::string_view text) {
+  std::vector<std::string_view> words;
+  while (true) {
+    const std::size_t plus = text.find('+');
+    words.push_back(text.substr(0, plus));
+    if (plus == std::string_view::npos) return words;
+    text.remove_prefix(plus + 1);
+  }
+}
+
 // Applies one word; false when there is none of that name.
 bool apply_word(std::string_view word, bool first, NumericProfile& profile) {
   for (const Pipeline& pipeline : pipelines) {
@@ -107,18 +117,27 @@ std::vector<ProfileWord> profile_words() {
 NumericProfile numeric_profile(std::string_view text) {
   NumericProfile profile;
   bool first = true;
-  for (std::string_view rest = text; first || !rest.empty(); first = false) {
-    const std::string_view word = rest.substr(0, rest.find('+'));
-    const bool last = word.size() == rest.size();
-    if (!apply_word(word, first, profile) || (!last && word.size() + 1 == rest.size())) {
+  for (std::string_view word : split(text)) {
+    if (!apply_word(word, first, profile)) {
       std::vector<std::string> known;
       for (ProfileWord& entry : profile_words()) known.push_back(std::move(entry.word));
       throw std::invalid_argument(fmt::format("[numeric_profile] unknown profile '{}'; known are {}, joined by '+'.",
                                               text, fmt::join(known, ", ")));
     }
-    rest.remove_prefix(last ? rest.size() : word.size() + 1);
+    first = false;
   }
   return profile;
+}
+
+std::string profile_meaning(std::string_view text) {
+  const std::vector<ProfileWord> known = profile_words();
+  std::vector<std::string> meanings;
+  for (std::string_view word : split(text)) {
+    for (const ProfileWord& entry : known) {
+      if (entry.word == word) meanings.push_back(entry.meaning);
+    }
+  }
+  return fmt::format("{}", fmt::join(meanings, "; "));
 }
 
 ProfiledRope::ProfiledRope(const NumericProfile& profile, std::int64_t rotary_dim, double rope_theta)

@@ -47,6 +47,9 @@ std::vector<ProfileWord> profile_words();
 // inv_freq where the pipeline has none.
 NumericProfile numeric_profile(std::string_view text);
 
+// The meanings of a known profile's words, in their order.
+std::string profile_meaning(std::string_view text);
+
 struct CosSin {
   double cos = 1, sin = 0;
 };

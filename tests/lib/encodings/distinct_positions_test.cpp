@@ -53,6 +53,17 @@ TEST_CASE("positions are counted and collisions found as a plain search does") {
   }
 }
 
+TEST_CASE("different angles whose stored cos and sin agree collide too") {
+  for (const char* profile : {"bf16_table", "f16_table", "f32_angle"}) {
+    CAPTURE(profile);
+    const ProfiledRope rope(numeric_profile(profile), {0.003, 0.0001});
+    const DistinctPositions wanted = by_definition(rope, 40000);
+    const DistinctPositions got = distinct_positions(rope, 40000, 1);
+    CHECK(got.count == wanted.count);
+    CHECK(got.first_collision == wanted.first_collision);
+  }
+}
+
 TEST_CASE("bf16 keeps the known number of positions") {
   const ProfiledRope rope(numeric_profile("bf16_position"), 128, 10000);
   int compared = 0;

@@ -61,6 +61,8 @@ TEST_CASE("every word is a profile, and words are told once") {
   }
   CHECK(words.count("hf_f32") == 1);
   CHECK(words.count("f16_position") == 1);
+  CHECK(profile_meaning("f64+bf16_vectors") ==
+        "every stage in f64; queries and keys alone in bf16, rounded before and after a finer rotation");
 }
 
 TEST_CASE("casts change their own stages and keep the rest") {
