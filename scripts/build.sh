@@ -13,12 +13,11 @@ build=build
 scripts/install_deps.sh build
 
 # A tree that was moved or copied brings a cache that names its old place.
-fresh=()
 if [[ -f $build/CMakeCache.txt ]] && ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" "$build/CMakeCache.txt"; then
-  fresh=(--fresh)
+  rm -rf -- "$build"
 fi
-if [[ ! -f $build/build.ninja || ${#fresh[@]} -gt 0 ]]; then
-  cmake --preset "$preset" "${fresh[@]}" >&2
+if [[ ! -f $build/build.ninja ]]; then
+  cmake --preset "$preset" >&2
 fi
 
 # Silent when there is nothing to do.

@@ -20,6 +20,7 @@ fail() {
 wanted=()
 for task in "${@:-build}"; do
   [[ -v "packages[$task]" ]] || fail "unknown task '$task'; choose from: ${!packages[*]}"
+  # shellcheck disable=SC2206 # a list of words
   wanted+=(${packages[$task]})
 done
 
