@@ -4,6 +4,9 @@
 
 #include <cmath>
 #include <stdexcept>
+#include <type_traits>
+
+#include "poslab/kernels/wave_table.h"
 
 namespace poslab {
 
@@ -42,10 +45,15 @@ void apply_rope(std::span<const T> x, std::span<T> out, std::int64_t n_heads, st
   const std::size_t partner = layout == RopeLayout::interleaved ? 1 : n_pairs;
   std::vector<double> cosines(n_pairs), sines(n_pairs);
   for (std::size_t s = 0; s < positions.size(); ++s) {
-    for (std::size_t i = 0; i < n_pairs; ++i) {
-      const double angle = positions[s] * inv_freq[i];
-      cosines[i] = attention_factor * std::cos(angle);
-      sines[i] = attention_factor * std::sin(angle);
+    if constexpr (std::is_same_v<T, float>) {
+      // Off by less than f64's own rounding of the angle, and many times faster.
+      wave_row(positions[s], inv_freq, attention_factor, cosines.data(), sines.data());
+    } else {
+      for (std::size_t i = 0; i < n_pairs; ++i) {
+        const double angle = positions[s] * inv_freq[i];
+        cosines[i] = attention_factor * std::cos(angle);
+        sines[i] = attention_factor * std::sin(angle);
+      }
     }
     for (std::size_t h = 0; h < static_cast<std::size_t>(n_heads); ++h) {
       const std::size_t row = (h * positions.size() + s) * width;

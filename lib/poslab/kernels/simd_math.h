@@ -13,7 +13,7 @@ POSLAB_INLINE void sincos(F64 x, F64& sine, F64& cosine) {
   const F64 turns = shifted - to_integer;
   const I64 quadrant = bits_as<I64>(shifted);  // its lowest bits hold the integer
   F64 r = x - turns * 0x1.921fb54p+0;
-  r = r - turns * 0x1.10b4611p-30;
+  r = r - turns * 0x1.10b461p-30;
   r = r - turns * 0x1.a62633145c06ep-58;
 
   const F64 z = r * r;

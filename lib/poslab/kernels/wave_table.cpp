@@ -13,7 +13,21 @@ using kernels::wave_steps;
 
 namespace {
 
-constexpr double sincos_limit = 5e7;  // see simd_math.h
+// Angles that the vector sincos does not reduce, see simd_math.h.
+bool beyond_sincos(double position, std::span<const double> inv_freq) {
+  constexpr double limit = 5e7;
+  const double reach = std::abs(position);
+  return std::any_of(inv_freq.begin(), inv_freq.end(), [&](double w) { return !(reach * std::abs(w) <= limit); });
+}
+
+template <class T>
+void libm_row(double position, std::span<const double> inv_freq, double factor, T* cosines, T* sines) {
+  for (std::size_t i = 0; i < inv_freq.size(); ++i) {
+    const double angle = position * inv_freq[i];
+    cosines[i] = static_cast<T>(factor * std::cos(angle));
+    sines[i] = static_cast<T>(factor * std::sin(angle));
+  }
+}
 
 bool aligned(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % 64 == 0; }
 
@@ -27,7 +41,6 @@ WaveTable::WaveTable(std::span<const double> inv_freq, double factor, Isa isa)
     for (double w : inv_freq_) steps_.push_back(std::cos(static_cast<double>(k) * w));
     for (double w : inv_freq_) steps_.push_back(std::sin(static_cast<double>(k) * w));
   }
-  for (double w : inv_freq) largest_ = std::max(largest_, std::abs(w));
 }
 
 void WaveTable::fill(std::int64_t first, std::int64_t count, const WaveTarget& target) const {
@@ -58,12 +71,9 @@ void WaveTable::fill(std::int64_t first, std::int64_t count, const WaveTarget& t
     const std::size_t offset = static_cast<std::size_t>(row) * block.row_bytes;
     block.sines = static_cast<unsigned char*>(target.sines) + offset;
     if (!interleaved) block.cosines = static_cast<unsigned char*>(target.cosines) + offset;
-    if (std::abs(block.position) * largest_ > sincos_limit) {
+    if (beyond_sincos(block.position, inv_freq_)) {
       anchors.resize(2 * block.padded);
-      for (std::size_t i = 0; i < block.padded; ++i) {
-        anchors[i] = factor_ * std::cos(block.position * inv_freq_[i]);
-        anchors[block.padded + i] = factor_ * std::sin(block.position * inv_freq_[i]);
-      }
+      libm_row(block.position, inv_freq_, factor_, anchors.data(), anchors.data() + block.padded);
       block.anchors = anchors.data();
     } else {
       block.anchors = nullptr;
@@ -73,17 +83,17 @@ void WaveTable::fill(std::int64_t first, std::int64_t count, const WaveTarget& t
   }
 }
 
+void wave_row(double position, std::span<const double> inv_freq, double factor, double* cosines, double* sines,
+              Isa isa) {
+  if (beyond_sincos(position, inv_freq)) return libm_row(position, inv_freq, factor, cosines, sines);
+  POSLAB_CHOOSE_ISA(isa, wave_table_kernels)
+      .row_f64(position, inv_freq.data(), inv_freq.size(), factor, cosines, sines);
+}
+
 void wave_row(double position, std::span<const double> inv_freq, double factor, float* cosines, float* sines, Isa isa) {
-  double largest = 0;
-  for (double w : inv_freq) largest = std::max(largest, std::abs(w));
-  if (std::abs(position) * largest > sincos_limit) {
-    for (std::size_t i = 0; i < inv_freq.size(); ++i) {
-      cosines[i] = static_cast<float>(factor * std::cos(position * inv_freq[i]));
-      sines[i] = static_cast<float>(factor * std::sin(position * inv_freq[i]));
-    }
-    return;
-  }
-  POSLAB_CHOOSE_ISA(isa, wave_table_kernels).row(position, inv_freq.data(), inv_freq.size(), factor, cosines, sines);
+  if (beyond_sincos(position, inv_freq)) return libm_row(position, inv_freq, factor, cosines, sines);
+  POSLAB_CHOOSE_ISA(isa, wave_table_kernels)
+      .row_f32(position, inv_freq.data(), inv_freq.size(), factor, cosines, sines);
 }
 
 }  // namespace poslab

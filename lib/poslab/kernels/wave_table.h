@@ -42,14 +42,16 @@ class WaveTable {
 
  private:
   std::size_t n_pairs_;
-  double factor_, largest_ = 0;   // largest |inv_freq|
+  double factor_;
   std::vector<double> inv_freq_;  // padded with zeros
   std::vector<double> steps_;     // see wave_table.kernel.h
   Isa isa_;
 };
 
-// One row in f32 for any position: cosines and sines [n_pairs], each within 1e-15 + 2.3e-16 * |position| * inv_freq of
-// the true value, times `factor`, narrowed once.
+// One row for any position: cosines and sines [n_pairs], each within 1e-15 + 2.3e-16 * |position| * inv_freq of the
+// true value, times `factor`; f32 is that narrowed once.
+void wave_row(double position, std::span<const double> inv_freq, double factor, double* cosines, double* sines,
+              Isa isa = active_isa());
 void wave_row(double position, std::span<const double> inv_freq, double factor, float* cosines, float* sines,
               Isa isa = active_isa());
 

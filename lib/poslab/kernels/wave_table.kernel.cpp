@@ -108,22 +108,29 @@ static void fill(const WaveBlock& block) {
   if (streaming) stream_fence();
 }
 
-static void row(double position, const double* inv_freq, std::size_t n_pairs, double factor, float* cosines,
-                float* sines) {
+POSLAB_INLINE void put_lanes(double* to, const F64* v) {
+  store(to, v[0]);
+  store(to + f64_lanes, v[1]);
+}
+POSLAB_INLINE void put_lanes(float* to, const F64* v) { store(to, f32_from_f64(v[0], v[1])); }
+
+template <class T>
+static void row(double position, const double* inv_freq, std::size_t n_pairs, double factor, T* cosines, T* sines) {
   std::size_t pair = 0;
   for (; pair + f32_lanes <= n_pairs; pair += f32_lanes) {
     const Turn turn = turn_at(position, inv_freq + pair, factor);
-    store(cosines + pair, NarrowF32::first(turn.cosine));
-    store(sines + pair, NarrowF32::first(turn.sine));
+    put_lanes(cosines + pair, turn.cosine);
+    put_lanes(sines + pair, turn.sine);
   }
   if (pair < n_pairs) {
     double rest[f32_lanes] = {};
     std::memcpy(rest, inv_freq + pair, (n_pairs - pair) * sizeof(double));
     const Turn turn = turn_at(position, rest, factor);
-    const F32 cosine = NarrowF32::first(turn.cosine);
-    const F32 sine = NarrowF32::first(turn.sine);
-    std::memcpy(cosines + pair, &cosine, (n_pairs - pair) * sizeof(float));
-    std::memcpy(sines + pair, &sine, (n_pairs - pair) * sizeof(float));
+    T cosine[f32_lanes], sine[f32_lanes];
+    put_lanes(cosine, turn.cosine);
+    put_lanes(sine, turn.sine);
+    std::memcpy(cosines + pair, cosine, (n_pairs - pair) * sizeof(T));
+    std::memcpy(sines + pair, sine, (n_pairs - pair) * sizeof(T));
   }
 }
 
@@ -132,6 +139,6 @@ static void row(double position, const double* inv_freq, std::size_t n_pairs, do
     {fill<narrow, false, false>, fill<narrow, false, true>}, { fill<narrow, true, false>, fill<narrow, true, true> } \
   }
 extern const WaveTableKernels wave_table_kernels = {POSLAB_FILLS(NarrowF32), POSLAB_FILLS(NarrowBf16),
-                                                    POSLAB_FILLS(NarrowF16), row};
+                                                    POSLAB_FILLS(NarrowF16), row<double>, row<float>};
 
 }  // namespace poslab::kernels::POSLAB_KERNEL_NAMESPACE

@@ -29,8 +29,10 @@ struct WaveTableKernels {
   void (*f32[2][2])(const WaveBlock&);
   void (*bf16[2][2])(const WaveBlock&);
   void (*f16[2][2])(const WaveBlock&);
-  void (*row)(double position, const double* inv_freq, std::size_t n_pairs, double factor, float* cosines,
-              float* sines);
+  void (*row_f64)(double position, const double* inv_freq, std::size_t n_pairs, double factor, double* cosines,
+                  double* sines);
+  void (*row_f32)(double position, const double* inv_freq, std::size_t n_pairs, double factor, float* cosines,
+                  float* sines);
 };
 POSLAB_DECLARE_PER_ISA(WaveTableKernels, wave_table_kernels)
 

@@ -130,13 +130,23 @@ TEST_CASE("single rows of every width are right, and alike on every instruction 
   for (std::size_t n = 0; n <= 33; ++n) {
     std::vector<double> inv_freq;
     for (std::size_t i = 0; i < n; ++i) inv_freq.push_back(std::pow(10000.0, -static_cast<double>(i) / 33));
-    for (double position : {-7.25, 4096.5, 1e7}) {
+    for (double position : {-7.25, 4096.5, 1e7, -4.9e7, 1e12}) {
       std::vector<float> expected_cosines(n), expected_sines(n);
       wave_row(position, inv_freq, 1.5, expected_cosines.data(), expected_sines.data(), Isa::scalar);
       for (std::size_t i = 0; i < n; ++i) {
         const double cosine = 1.5 * std::cos(position * inv_freq[i]), sine = 1.5 * std::sin(position * inv_freq[i]);
         CHECK(std::abs(static_cast<double>(expected_cosines[i]) - cosine) <= half_ulp(Storage::f32, cosine) + 1e-14);
         CHECK(std::abs(static_cast<double>(expected_sines[i]) - sine) <= half_ulp(Storage::f32, sine) + 1e-14);
+      }
+      std::vector<double> wide_cosines(n + 1, 7), wide_sines(n + 1, 7);
+      wave_row(position, inv_freq, 1.5, wide_cosines.data(), wide_sines.data());
+      CHECK(wide_cosines[n] == 7);
+      CHECK(wide_sines[n] == 7);
+      for (std::size_t i = 0; i < n; ++i) {
+        CHECK(std::abs(wide_cosines[i] - 1.5 * std::cos(position * inv_freq[i])) < 1e-15);
+        CHECK(std::abs(wide_sines[i] - 1.5 * std::sin(position * inv_freq[i])) < 1e-15);
+        CHECK(static_cast<float>(wide_cosines[i]) == expected_cosines[i]);
+        CHECK(static_cast<float>(wide_sines[i]) == expected_sines[i]);
       }
       for (Isa isa : supported_isas()) {
         std::vector<float> cosines(n + 1, 7), sines(n + 1, 7);
