@@ -149,8 +149,10 @@ std::string conclude(const Summary& s, const Stretch& stretch) {
                         index_ranges(stretch.uncovered_pairs()), *s.first_uncovered_position);
   }
   if (s.logit_multiplier != 1) {
-    text += fmt::format("cos and sin are multiplied by {:.6g}, the softmax scale by {:.6g}: every logit by {:.6g}.\n",
-                        s.attention_factor, s.softmax_multiplier, s.logit_multiplier);
+    const std::string softmax =
+        s.softmax_multiplier == 1 ? "" : fmt::format(", the softmax scale by {:.6g}", s.softmax_multiplier);
+    text += fmt::format("cos and sin are multiplied by {:.6g}{}: every logit by {:.6g}.\n", s.attention_factor, softmax,
+                        s.logit_multiplier);
   }
   if (!unchanged) {
     text +=

@@ -23,7 +23,8 @@ TEST_CASE("extend without flags: yarn from 4096 to 16384 on Llama-2's pairs") {
   CHECK(count(ran, "target_length") == 16384);
   REQUIRE(ran.report.rows.count == 64);
   // analytic_anchors.json, yarn at d 128, base 1e4, L 4096, s 4.
-  for (const auto& anchor : golden("analytic_anchors.json").at("yarn")) {
+  const auto anchors = golden("analytic_anchors.json");
+  for (const auto& anchor : anchors.at("yarn")) {
     if (anchor.at("s") != 4 || anchor.at("L") != 4096) continue;
     const auto& counts = anchor.at("code_ramp_counts");
     CHECK(count(ran, "kept") == counts.at("kept").get<std::int64_t>());

@@ -263,7 +263,8 @@ TEST_CASE("YaRN's attention factor: given ones replace, 0 counts, the ratio need
 }
 
 TEST_CASE("Llama 3's pairs kept, blended, divided") {
-  for (const json& row : golden("analytic_anchors.json").at("llama3_1")) {
+  const auto anchors = golden("analytic_anchors.json");
+  for (const json& row : anchors.at("llama3_1")) {
     const RopeScaling s = make(RopeType::llama3, 500000, 128, 8192, row.at("factor").get<double>());
     const std::vector<double> got = multipliers(s);
     const auto expected = row.at("mult").get<std::vector<double>>();

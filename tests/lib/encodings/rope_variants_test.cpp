@@ -25,7 +25,8 @@ TEST_CASE("xPos: the slow pairs fade least, a query's and a key's scales make th
 TEST_CASE("Resonance: whole wavelengths, so that angles repeat turn after turn") {
   const auto inv_freq = rope_inv_freq(128, 10000);
   const auto rounded = resonance_inv_freq(inv_freq);
-  for (const auto& row : golden("analytic_anchors.json").at("resonance_first16")) {
+  const auto anchors = golden("analytic_anchors.json");
+  for (const auto& row : anchors.at("resonance_first16")) {
     const auto i = row.at("i").get<std::size_t>();
     CHECK(2 * std::numbers::pi / inv_freq[i] == doctest::Approx(row.at("lambda").get<double>()).epsilon(1e-5));
     const auto wavelength = row.at("rounded").get<double>();
