@@ -22,4 +22,4 @@ fi
 
 # Silent when there is nothing to do.
 cmake --build "$build" --target "$target" --parallel "$(nproc)" 2>&1 |
-  sed -u -e '/^ninja: no work to do\.$/d' -e '/Re-checking globbed directories/d' >&2
+  sed -u -e '/^ninja: no work to do\.$/d' -e '/Re-checking globbed directories\.\.\.$/d' -e '/ Reading the revision$/d' >&2
