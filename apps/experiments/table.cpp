@@ -164,7 +164,10 @@ Vectors sinusoidal_vectors(const Params& p, std::int64_t rows, std::int64_t d_mo
   v.source = sinusoidal_source(variant);
   v.frequencies = table->frequencies();
   v.pair_frequencies = table->pair_frequencies();
-  v.matrix = {rows, d_model, [table](std::int64_t first, std::span<double> out) { table->fill(first, out); }};
+  v.matrix = {rows, d_model, [table](std::int64_t first, std::span<double> out) { table->fill(first, out); },
+              [table](std::int64_t first, std::int64_t count, DType dtype, std::byte* out) {
+                table->fill_narrowed(first, count, dtype, out);
+              }};
   return v;
 }
 
@@ -438,8 +441,7 @@ Table run_vectors(const Params& p, Encoding encoding, const RunContext& context)
     Row row;
     row.position = i;
     row.values.resize(static_cast<std::size_t>(matrix.columns));
-    matrix.fill(i, row.values);
-    for (double& value : row.values) value = round_to(dtype, value);
+    narrowed_row(matrix, dtype, i, row.values);
     return row;
   };
   report.columns = {"position", "values"};

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "poslab/core/threads.h"
+#include "poslab/encodings/element_storage.h"
 #include "poslab/kernels/rotation.h"
 #include "poslab/kernels/wave_table.h"
 
@@ -17,20 +18,6 @@ namespace {
 // A tile's part of the table stays in the second-level cache while heads take their turns with it; enough heads share
 // a tile to repay angles made on the fly.
 constexpr std::int64_t tile_rows = 128, tile_heads = 32;
-
-Storage storage_of(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return Storage::f32;
-    case DType::bf16:
-      return Storage::bf16;
-    case DType::f16:
-      return Storage::f16;
-    case DType::f64:
-      break;
-  }
-  throw std::invalid_argument("[rotate] dtype must be f32, bf16 or f16 but is f64.");
-}
 
 void check(const RopeTensor& shape, std::size_t x_bytes, std::size_t out_bytes, std::int64_t n_positions,
            std::int64_t n_pairs) {

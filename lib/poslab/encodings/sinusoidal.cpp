@@ -6,6 +6,9 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "poslab/core/narrow.h"
+#include "poslab/encodings/element_storage.h"
+
 namespace poslab {
 namespace {
 
@@ -100,6 +103,7 @@ SinusoidalTable::SinusoidalTable(std::int64_t d_model, double base, SinusoidalVa
     cosines_.push_back(cosine && !padding);
     if (pairs && cosine && !padding) pair_frequencies_.push_back(frequency);
   }
+  if (pairs && d_model % 2 == 0) waves_.emplace(pair_frequencies_);
 }
 
 void SinusoidalTable::fill(std::int64_t first_position, std::span<double> out) const {
@@ -115,6 +119,28 @@ void SinusoidalTable::fill(std::int64_t first_position, std::span<double> out) c
       out[row * d + c] = cosines_[c] ? std::cos(angle) : std::sin(angle);
     }
   }
+}
+
+void SinusoidalTable::fill_narrowed(std::int64_t first_position, std::int64_t count, DType dtype, std::byte* out,
+                                    bool stream) const {
+  const std::size_t d = frequencies_.size();
+  if (!waves_ || dtype == DType::f64) {
+    std::vector<double> row(d);
+    for (std::int64_t i = 0; i < count; ++i, out += d * bytes_per_element(dtype)) {
+      fill(first_position + i, row);
+      narrow_to_bytes(dtype, row, out);
+    }
+    return;
+  }
+  const bool interleaved = cosines_[1] != 0 && d > 2;
+  WaveTarget target;
+  target.type = storage_of(dtype);
+  target.layout = interleaved ? WaveLayout::interleaved : WaveLayout::separate;
+  target.sines = out;
+  target.cosines = out + d / 2 * bytes_per_element(dtype);
+  target.stride = d;
+  target.stream = stream;
+  waves_->fill(first_position, count, target);
 }
 
 double cosine_sum(std::span<const double> frequencies, double distance) {

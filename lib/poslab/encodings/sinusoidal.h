@@ -2,12 +2,16 @@
 // section 3.5), with the variants that deployed code and common mistakes have.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "poslab/core/element_type.h"
 #include "poslab/core/fields.h"
+#include "poslab/kernels/wave_table.h"
 
 namespace poslab {
 
@@ -51,10 +55,17 @@ class SinusoidalTable {
   // Rows first_position, first_position + 1, ... into out, whose size is a multiple of d_model.
   void fill(std::int64_t first_position, std::span<double> out) const;
 
+  // `count` of the same rows narrowed once to `dtype`. Where the channels share angles by twos (partners, even
+  // d_model), f32, bf16 and f16 come at the speed of memory and are within 4e-15 + 2.3e-16 * angle of the true value
+  // before they are narrowed. `stream` writes past the caches, for a table larger than they are.
+  void fill_narrowed(std::int64_t first_position, std::int64_t count, DType dtype, std::byte* out,
+                     bool stream = false) const;
+
  private:
   std::vector<double> frequencies_;
   std::vector<char> cosines_;
   std::vector<double> pair_frequencies_;
+  std::optional<WaveTable> waves_;  // of the pairs, where fill_narrowed can use it
 };
 
 // The sum of cos(frequency * distance), in order.

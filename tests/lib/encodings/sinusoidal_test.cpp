@@ -3,11 +3,13 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include "golden.h"
+#include "poslab/core/narrow.h"
 
 using namespace poslab;
 
@@ -121,4 +123,37 @@ TEST_CASE("sinusoidal tables refuse what has no waves") {
   CHECK_THROWS_AS(SinusoidalTable(4, 0.5), std::invalid_argument);
   CHECK_THROWS_AS(SinusoidalTable(4, std::nan("")), std::invalid_argument);
   CHECK_THROWS_AS(SinusoidalTable(4, std::numeric_limits<double>::infinity()), std::invalid_argument);
+}
+
+TEST_CASE("narrowed rows are the double rows rounded once, in every variant and type") {
+  constexpr std::int64_t first = 99990, count = 130;
+  for (SinusoidalVariant variant :
+       {SinusoidalVariant::paper, SinusoidalVariant::halves, SinusoidalVariant::tensor2tensor,
+        SinusoidalVariant::channel_exponent, SinusoidalVariant::twice_channel_exponent}) {
+    for (std::int64_t d_model : {1, 2, 3, 6, 33, 64}) {
+      const SinusoidalTable table(d_model, 10000, variant);
+      const std::size_t size = static_cast<std::size_t>(count * d_model);
+      std::vector<double> rows(size);
+      table.fill(first, rows);
+      std::vector<std::byte> f64(size * 8), f32(size * 4);
+      table.fill_narrowed(first, count, DType::f64, f64.data());
+      CHECK(std::memcmp(f64.data(), rows.data(), f64.size()) == 0);
+      table.fill_narrowed(first, count, DType::f32, f32.data());
+      for (std::size_t i = 0; i < size; ++i) {
+        float value;
+        std::memcpy(&value, f32.data() + 4 * i, sizeof value);
+        REQUIRE(std::abs(static_cast<double>(value) - rows[i]) <= std::abs(rows[i]) * 0x1p-24 + 4e-16 * 100120);
+      }
+      // One value of thousands may lie within 1e-14 of halfway.
+      for (DType dtype : {DType::bf16, DType::f16}) {
+        std::vector<std::byte> expected(size * 2), got(size * 2);
+        narrow_to_bytes(dtype, rows, expected.data());
+        table.fill_narrowed(first, count, dtype, got.data());
+        std::size_t differing = 0;
+        for (std::size_t i = 0; i < got.size(); i += 2)
+          differing += got[i] != expected[i] || got[i + 1] != expected[i + 1];
+        CHECK(differing <= 1);
+      }
+    }
+  }
 }
