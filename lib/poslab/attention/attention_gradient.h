@@ -1,0 +1,45 @@
+// Causal attention of a batch with its gradient, for training: the forward pass keeps one number per query, the
+// backward pass recomputes the weights from it tile by tile (Dao et al. 2022, arXiv:2205.14135, algorithms 1 and 4), so
+// that memory grows with seq_len, never with its square.
+#pragma once
+
+#include <cstdint>
+
+namespace poslab {
+
+// Numbers added to the scores that depend on head, query and key; positions are 0 .. seq_len - 1.
+template <class T>
+class ScoreBias {
+ public:
+  virtual ~ScoreBias() = default;
+  // scores[j] += bias(head, query, first_key + j), j = 0 .. n - 1; first_key + n - 1 <= query.
+  virtual void add(std::int64_t head, std::int64_t query, std::int64_t first_key, std::int64_t n, T* scores) const = 0;
+  // Adds what the gradient of the bias's own parameters needs to a head's sums, which start as zeros.
+  virtual void add_gradient(std::int64_t head, std::int64_t query, std::int64_t first_key, std::int64_t n,
+                            const T* d_scores, double* sums) const = 0;
+  virtual std::int64_t sums_size() const = 0;  // per head; 0: no parameters
+};
+
+// Query head h reads key-value head h / (n_heads / n_kv_heads). qkv rows hold the heads of q, then of k, then of v.
+//
+//   qkv  [batch, seq_len, (n_heads + 2 n_kv_heads) head_dim]
+//   out  [batch, seq_len, n_heads head_dim]   softmax(q k^T / sqrt(head_dim) + bias) v over the visible keys
+//   lse  [batch, n_heads, seq_len]            log of the sum of exp(score), in nats
+template <class T>
+struct AttentionBatch {
+  std::int64_t batch = 1, seq_len = 0, n_heads = 1, n_kv_heads = 1, head_dim = 1;
+  std::int64_t window = 0;             // a query sees its last so many keys, itself included; 0: all
+  const ScoreBias<T>* bias = nullptr;  // absent: nothing
+  const T* qkv = nullptr;
+};
+
+// Work is cut into one task per batch entry and key-value head: results do not depend on `threads`.
+template <class T>
+void attention_forward(const AttentionBatch<T>& attention, T* out, T* lse, int threads);
+
+// d_qkv [as qkv] is overwritten; bias_sums [batch, n_heads, bias->sums_size()] are added to.
+template <class T>
+void attention_backward(const AttentionBatch<T>& attention, const T* out, const T* lse, const T* d_out, T* d_qkv,
+                        double* bias_sums, int threads);
+
+}  // namespace poslab

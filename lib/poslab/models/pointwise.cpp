@@ -1,0 +1,148 @@
+#include "poslab/models/pointwise.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace poslab {
+namespace {
+
+template <class T>
+struct Moments {
+  T mean, inverse_deviation;
+};
+
+template <class T>
+Moments<T> moments(const NormParameters<T>& norm, std::int64_t d, const T* x) {
+  const T width = static_cast<T>(d);
+  T mean = 0;
+  if (norm.kind == NormKind::layer_norm) {
+    for (std::int64_t c = 0; c < d; ++c) mean += x[c];
+    mean /= width;
+  }
+  T square = 0;
+  for (std::int64_t c = 0; c < d; ++c) square += (x[c] - mean) * (x[c] - mean);
+  return {mean, 1 / std::sqrt(square / width + static_cast<T>(norm.eps))};
+}
+
+// Phi(x), the standard normal's cumulative distribution.
+template <class T>
+T normal_cdf(T x) {
+  return static_cast<T>(0.5) * std::erfc(-x * static_cast<T>(std::numbers::sqrt2 / 2));
+}
+
+template <class T>
+T sigmoid(T x) {
+  return 1 / (1 + std::exp(-x));
+}
+
+}  // namespace
+
+template <class T>
+void norm_forward(const NormParameters<T>& norm, std::int64_t rows, std::int64_t d, const T* x, T* out) {
+  for (std::int64_t r = 0; r < rows; ++r, x += d, out += d) {
+    const Moments<T> m = moments(norm, d, x);
+    for (std::int64_t c = 0; c < d; ++c) out[c] = (x[c] - m.mean) * m.inverse_deviation * norm.gain[c];
+    if (norm.bias) add_bias<T>(1, d, norm.bias, out);
+  }
+}
+
+template <class T>
+void norm_backward(const NormParameters<T>& norm, std::int64_t rows, std::int64_t d, const T* x, const T* d_out, T* d_x,
+                   T* d_gain, T* d_bias) {
+  for (std::int64_t r = 0; r < rows; ++r, x += d, d_out += d, d_x += d) {
+    const Moments<T> m = moments(norm, d, x);
+    T sum = 0, product = 0;  // of the gradient of the normalised row, and of that times the row
+    for (std::int64_t c = 0; c < d; ++c) {
+      const T normalised = (x[c] - m.mean) * m.inverse_deviation;
+      const T d_normalised = d_out[c] * norm.gain[c];
+      d_gain[c] += d_out[c] * normalised;
+      sum += d_normalised;
+      product += d_normalised * normalised;
+    }
+    const T mean = norm.kind == NormKind::layer_norm ? sum / static_cast<T>(d) : 0;
+    product /= static_cast<T>(d);
+    for (std::int64_t c = 0; c < d; ++c) {
+      const T normalised = (x[c] - m.mean) * m.inverse_deviation;
+      d_x[c] += m.inverse_deviation * (d_out[c] * norm.gain[c] - mean - normalised * product);
+    }
+    if (norm.bias) add_column_sums<T>(1, d, d_out, d_bias);
+  }
+}
+
+template <class T>
+void activation_forward(MlpKind kind, std::int64_t rows, std::int64_t d_ff, const T* u, T* out) {
+  if (kind == MlpKind::gelu) {
+    for (std::int64_t i = 0; i < rows * d_ff; ++i) out[i] = u[i] * normal_cdf(u[i]);
+    return;
+  }
+  for (std::int64_t r = 0; r < rows; ++r, u += 2 * d_ff, out += d_ff) {
+    for (std::int64_t c = 0; c < d_ff; ++c) out[c] = u[c] * sigmoid(u[c]) * u[d_ff + c];
+  }
+}
+
+template <class T>
+void activation_backward(MlpKind kind, std::int64_t rows, std::int64_t d_ff, const T* u, const T* d_out, T* out,
+                         T* d_u) {
+  if (kind == MlpKind::gelu) {
+    const T density = static_cast<T>(1 / std::sqrt(2 * std::numbers::pi));
+    for (std::int64_t i = 0; i < rows * d_ff; ++i) {
+      const T phi = normal_cdf(u[i]);
+      out[i] = u[i] * phi;
+      d_u[i] = d_out[i] * (phi + u[i] * density * std::exp(static_cast<T>(-0.5) * u[i] * u[i]));
+    }
+    return;
+  }
+  for (std::int64_t r = 0; r < rows; ++r, u += 2 * d_ff, d_u += 2 * d_ff, out += d_ff, d_out += d_ff) {
+    for (std::int64_t c = 0; c < d_ff; ++c) {
+      const T s = sigmoid(u[c]), silu = u[c] * s;
+      out[c] = silu * u[d_ff + c];
+      d_u[c] = d_out[c] * u[d_ff + c] * (s + silu * (1 - s));
+      d_u[d_ff + c] = d_out[c] * silu;
+    }
+  }
+}
+
+template <class T>
+void add_bias(std::int64_t rows, std::int64_t n, const T* bias, T* x) {
+  for (std::int64_t r = 0; r < rows; ++r, x += n) {
+    for (std::int64_t c = 0; c < n; ++c) x[c] += bias[c];
+  }
+}
+
+template <class T>
+void add_column_sums(std::int64_t rows, std::int64_t n, const T* x, T* sums) {
+  for (std::int64_t r = 0; r < rows; ++r, x += n) {
+    for (std::int64_t c = 0; c < n; ++c) sums[c] += x[c];
+  }
+}
+
+template <class T>
+double cross_entropy(std::int64_t n, T* logits, std::int64_t target, double scale) {
+  const double max = static_cast<double>(*std::max_element(logits, logits + n));
+  double sum = 0;
+  for (std::int64_t i = 0; i < n; ++i) sum += std::exp(static_cast<double>(logits[i]) - max);
+  const double log_sum = max + std::log(sum);
+  const double loss = log_sum - static_cast<double>(logits[target]);
+  if (scale == 0) return loss;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double weight = std::exp(static_cast<double>(logits[i]) - log_sum);
+    logits[i] = static_cast<T>(scale * (i == target ? weight - 1 : weight));
+  }
+  return loss;
+}
+
+#define POSLAB_INSTANTIATE(T)                                                                                      \
+  template void norm_forward<T>(const NormParameters<T>&, std::int64_t, std::int64_t, const T*, T*);               \
+  template void norm_backward<T>(const NormParameters<T>&, std::int64_t, std::int64_t, const T*, const T*, T*, T*, \
+                                 T*);                                                                              \
+  template void activation_forward<T>(MlpKind, std::int64_t, std::int64_t, const T*, T*);                          \
+  template void activation_backward<T>(MlpKind, std::int64_t, std::int64_t, const T*, const T*, T*, T*);           \
+  template void add_bias<T>(std::int64_t, std::int64_t, const T*, T*);                                             \
+  template void add_column_sums<T>(std::int64_t, std::int64_t, const T*, T*);                                      \
+  template double cross_entropy<T>(std::int64_t, T*, std::int64_t, double);
+POSLAB_INSTANTIATE(float)
+POSLAB_INSTANTIATE(double)
+#undef POSLAB_INSTANTIATE
+
+}  // namespace poslab

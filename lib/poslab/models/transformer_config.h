@@ -1,0 +1,84 @@
+// What a decoder-only transformer is made of; names as in DESIGN.md and Hugging Face configs.
+#pragma once
+
+#include <cstdint>
+
+#include "poslab/core/fields.h"
+#include "poslab/encodings/rope.h"
+#include "poslab/encodings/rope_scaling.h"
+
+namespace poslab {
+
+// LayerNorm has a gain and a bias, RMSNorm a gain alone.
+enum class NormKind { layer_norm, rms_norm };
+constexpr auto words(NormKind) {
+  return word_table<NormKind>({{NormKind::layer_norm, "layer_norm"}, {NormKind::rms_norm, "rms_norm"}});
+}
+
+// gelu: down(gelu(up(x))), gelu(u) = u Phi(u), exact; swiglu: down(silu(gate(x)) * up(x)) (Shazeer 2020,
+// arXiv:2002.05202).
+enum class MlpKind { gelu, swiglu };
+constexpr auto words(MlpKind) { return word_table<MlpKind>({{MlpKind::gelu, "gelu"}, {MlpKind::swiglu, "swiglu"}}); }
+
+//   learned     one trained vector per position is added to the token's; none past max_position_embeddings
+//   sinusoidal  the waves are added to sqrt(d_model) times the token's vector (Vaswani et al. 2017)
+//   rope, xpos  queries and keys turn; xpos also scales them (encodings/rope_variants.h)
+//   alibi, t5, kerple, fire   a number is added to each score (models/score_bias.h)
+//   none        the causal mask alone
+enum class PositionEncoding { none, learned, sinusoidal, rope, alibi, t5, kerple, fire, xpos };
+constexpr auto words(PositionEncoding) {
+  return word_table<PositionEncoding>({{PositionEncoding::none, "none"},
+                                       {PositionEncoding::learned, "learned"},
+                                       {PositionEncoding::sinusoidal, "sinusoidal"},
+                                       {PositionEncoding::rope, "rope"},
+                                       {PositionEncoding::alibi, "alibi"},
+                                       {PositionEncoding::t5, "t5"},
+                                       {PositionEncoding::kerple, "kerple"},
+                                       {PositionEncoding::fire, "fire"},
+                                       {PositionEncoding::xpos, "xpos"}});
+}
+constexpr bool turns_pairs(PositionEncoding encoding) {
+  return encoding == PositionEncoding::rope || encoding == PositionEncoding::xpos;
+}
+
+// The unscaled set of a head that turns in all its channels.
+inline RopeScaling plain_rope(std::int64_t head_dim, double rope_theta = 10000) {
+  RopeScaling rope;
+  rope.rope_theta = rope_theta;
+  rope.head_dim = rope.rotary_dim = head_dim;
+  return rope;
+}
+
+// x += attention(norm(x)); x += mlp(norm(x)), n_layers times, then a norm and the head.
+struct TransformerConfig {
+  std::int64_t vocab_size = 96;
+  std::int64_t d_model = 128;
+  std::int64_t n_layers = 4;
+  std::int64_t n_heads = 4;
+  std::int64_t n_kv_heads = 4;  // query head h reads key-value head h / (n_heads / n_kv_heads)
+  std::int64_t head_dim = 32;
+  std::int64_t d_ff = 512;
+  NormKind norm = NormKind::layer_norm;
+  double norm_eps = 1e-5;
+  MlpKind mlp = MlpKind::gelu;
+  bool biases = true;     // of every linear map but the head
+  bool tied_head = true;  // the head is the table of token vectors
+
+  PositionEncoding encoding = PositionEncoding::rope;
+  std::int64_t max_position_embeddings = 256;  // tokens; the rows of a learned table, else the trained length
+  RopeScaling rope = plain_rope(32);
+  RopeLayout layout = RopeLayout::half;
+  double fire_length = 512;           // tokens; FIRE's L at the start
+  std::int64_t attention_window = 0;  // each token sees the last so many, itself included; 0: all
+
+  std::int64_t attention_width() const { return n_heads * head_dim; }
+  std::int64_t kv_width() const { return n_kv_heads * head_dim; }
+  std::int64_t qkv_width() const { return attention_width() + 2 * kv_width(); }
+  std::int64_t up_width() const { return mlp == MlpKind::swiglu ? 2 * d_ff : d_ff; }  // the gate first
+};
+
+// Throws std::invalid_argument "[transformer] ..." for sizes that are not positive or do not divide, an eps not above
+// 0, and pairs that do not fit in a head.
+void check_config(const TransformerConfig& config);
+
+}  // namespace poslab
