@@ -406,8 +406,8 @@ std::string reason(const Setup& s, const Summary& summary) {
   } else if (s.before() > 0 && s.p.positions_from == PositionsFrom::mask_then_row) {
     text += consistent ? "Prompt and decoding count differently, which does not matter here.\n"
                        : fmt::format(
-                             "The prompt's positions come from the mask and decoding's from the row: {} tokens "
-                             "gape between them.\n",
+                             "The prompt counts from the mask and decoding from the row: a gap of {} positions "
+                             "opens between them.\n",
                              s.before());
   } else if (s.before() > 0 && s.p.positions_from == PositionsFrom::row) {
     text += consistent ? "A shift of all positions does not matter to this encoding.\n"
@@ -415,6 +415,10 @@ std::string reason(const Setup& s, const Summary& summary) {
                                      s.before());
   }
   if (s.p.see_before && s.before() > 0) text += "The text sees what stands before it: the mask must hide that.\n";
+  if (s.rope && s.p.previous_length && !consistent && s.rope->scaling.rope_type == RopeType::dynamic) {
+    text += fmt::format("The earlier request of {} tokens may have left its larger base behind (previous_length).\n",
+                        *s.p.previous_length);
+  }
   if (s.rope && summary.frequency_changes > 0) {
     switch (s.p.policy) {
       case CachePolicy::keep:
@@ -493,12 +497,17 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
   report.conclusion =
       fmt::format("A prompt of {} tokens, then steps {} .. {} with a cache, against a pass over {}.\n", s.prompt_len,
                   s.prompt_len, s.seq_len - 1, p.full_pass == FullPass::so_far ? "the text so far" : "the whole text");
-  report.conclusion +=
-      summary.first_divergence
-          ? fmt::format("They part at step {}: scores differ by up to {:.4g}, attention weights by up to {:.4g}.\n",
-                        *summary.first_divergence, summary.max_score_diff, summary.max_weight_diff)
-          : fmt::format("They agree at every step (largest difference {:.1e}, which is rounding).\n",
-                        std::max(summary.max_score_diff, summary.max_weight_diff));
+  const double largest = std::max(summary.max_score_diff, summary.max_weight_diff);
+  if (summary.first_divergence) {
+    report.conclusion +=
+        fmt::format("They part at step {}: scores differ by up to {:.4g}, attention weights by up to {:.4g}.\n",
+                    *summary.first_divergence, summary.max_score_diff, summary.max_weight_diff);
+  } else if (largest == 0) {
+    report.conclusion += "They agree at every step, to the last bit.\n";
+  } else {
+    report.conclusion +=
+        fmt::format("They agree at every step (largest difference {:.1e}, which is rounding).\n", largest);
+  }
   report.conclusion += reason(s, summary);
   if (summary.first_divergence && summary.steps > 1) {
     Picture picture;
