@@ -17,7 +17,7 @@ namespace {
 
 // A tile's part of the table stays in the second-level cache while heads take their turns with it; enough heads share
 // a tile to repay angles made on the fly.
-constexpr std::int64_t tile_rows = 128, tile_heads = 32;
+constexpr std::int64_t tile_rows = 256, tile_heads = 32;
 
 void check(const RopeTensor& shape, std::size_t x_bytes, std::size_t out_bytes, std::int64_t n_positions,
            std::int64_t n_pairs) {
