@@ -96,7 +96,7 @@ struct Summary {
     field("verdict", self.verdict, "whether shuffling the input only shuffles the output");
     field("equivariant", self.equivariant, "the same as true or false");
     field("max_abs_diff", self.max_abs_diff, "largest |attention(X[order]) - attention(X)[order]|");
-    field("worst_token", self.worst_token, "the token, by its place in the text, where that is", "tokens");
+    field("worst_token", self.worst_token, "the token, by its place in the text, where that is");
     field("leaked_order", self.leaked_order,
           "causal mask without an encoding: the root mean square of the difference over that of the output");
     field("words_keep_output", self.words_keep_output, "every word has one output wherever it stands");
