@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
+
 #include "cli/arguments.h"
 #include "cli/config.h"
 #include "cli/execute.h"
@@ -28,17 +31,12 @@ struct TourOptions {
 
 // "1-order-blindness.json" -> "1. Order blindness"
 std::string heading(std::string_view file) {
-  std::string title(file.substr(0, file.rfind('.')));
-  for (char& c : title) {
-    if (c == '-') c = ' ';
-  }
-  if (const std::size_t space = title.find(' '); space != std::string::npos) {
-    title.insert(space, ".");
-    if (space + 2 < title.size()) {
-      title[space + 2] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[space + 2])));
-    }
-  }
-  return title;
+  const std::string_view name = file.substr(0, file.rfind('.'));
+  const std::size_t dash = name.find('-');
+  std::string title(name.substr(dash + 1));
+  std::replace(title.begin(), title.end(), '-', ' ');
+  title.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(title.front())));
+  return fmt::format("{}. {}", name.substr(0, dash), title);
 }
 
 }  // namespace
