@@ -18,7 +18,7 @@ struct RowMatrix {
   std::function<void(std::int64_t first, std::span<double> out)> fill;
   // Optional, faster: `count` rows as elements of `dtype`. Off by less than f64 rounds the angles of waves, so that the
   // last bit of a value near 0 may differ from that of `fill` narrowed.
-  std::function<void(std::int64_t first, std::int64_t count, DType dtype, std::byte* out)> fill_narrowed;
+  std::function<void(std::int64_t first, std::int64_t count, DType dtype, std::byte* out)> fill_narrowed = nullptr;
 };
 
 // One row narrowed to `dtype` and widened again, the same values as in stream_tensor's.
