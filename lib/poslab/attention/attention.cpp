@@ -152,7 +152,8 @@ class TiledAttention {
         key_tile_(tile_keys * shape.head_dim),
         value_tile_(tile_keys * n_blocks_ * kernel_.width),
         has_bias_(has_bias(options.hook)),
-        bias_by_distance_(has_bias_ && consecutive(r_.query_positions) && consecutive(r_.key_positions)) {}
+        bias_by_distance_(has_bias_ && consecutive(r_.query_positions) && consecutive(r_.key_positions)),
+        alibi_(bias_by_distance_ ? std::get_if<AlibiHook>(r_.hook) : nullptr) {}
 
   void run(int threads) {
     const AttentionShape& s = r_.shape;
@@ -163,6 +164,7 @@ class TiledAttention {
     const std::int64_t heads_at_once = std::clamp<std::int64_t>(packed_bytes / head_bytes, 1, s.n_kv_heads);
     keys_ = AlignedBuffer<T>(static_cast<std::size_t>(heads_at_once * n_tiles_ * key_tile_));
     values_ = AlignedBuffer<T>(static_cast<std::size_t>(heads_at_once * n_tiles_ * value_tile_));
+    key_norms_.resize(static_cast<std::size_t>(heads_at_once * n_tiles_));
     if (bias_by_distance_) bias_ = AlignedBuffer<T>(static_cast<std::size_t>(heads_at_once * group * bias_length()));
     const std::int64_t n_query_tiles = ceil_div(s.seq_q, task_rows);
     for (first_kv_ = 0; first_kv_ < s.n_kv_heads; first_kv_ += heads_at_once) {
@@ -198,6 +200,7 @@ class TiledAttention {
         for (std::int64_t c = 0; c < head_dim; ++c) to[c * width + i] = key < n ? from[c] : T{0};
       }
     }
+    if (alibi_) key_norms_[static_cast<std::size_t>(kv * n_tiles_ + tile)] = largest_norm(rows.span());
     T* values = values_.data() + (kv * n_tiles_ + tile) * value_tile_;
     for (std::int64_t block = 0; block < n_blocks_; ++block) {
       const std::int64_t channels = std::min(width, head_dim - block * width);
@@ -207,6 +210,19 @@ class TiledAttention {
         if (key < n) std::copy_n(v_.row(first_kv_ + kv, first + key) + block * width, channels, to);
       }
     }
+  }
+
+  // The largest Euclidean norm of the rows of one head.
+  double largest_norm(std::span<const T> rows) const {
+    double largest = 0;
+    for (std::size_t i = 0; i < rows.size(); i += static_cast<std::size_t>(r_.shape.head_dim)) {
+      double squares = 0;
+      for (const T x : rows.subspan(i, static_cast<std::size_t>(r_.shape.head_dim))) {
+        squares += static_cast<double>(x) * static_cast<double>(x);
+      }
+      largest = std::max(largest, std::sqrt(squares));
+    }
+    return largest;
   }
 
   double scaled_bias(std::int64_t head, double relative) const {
@@ -244,7 +260,7 @@ class TiledAttention {
     const std::int64_t lanes = kernel_.width / 2;
     const std::int64_t panel_sums = n_blocks_ * attention_rows * kernel_.width;
     Scratch scratch(s.head_dim, n_blocks_ * kernel_.width, lanes, has_bias_ && !bias_by_distance_);
-    pack_queries(global_head, first_row, n_rows, scratch.queries);
+    const double query_norm = pack_queries(global_head, first_row, n_rows, scratch.queries);
 
     // The nearest keys first: they tend to hold the largest scores, against which far ones then count as nothing.
     for (std::int64_t tile = n_tiles_ - 1; tile >= 0; --tile) {
@@ -262,6 +278,11 @@ class TiledAttention {
           last = std::max(last, end[i]);
         }
         if (first >= last) continue;
+        if (alibi_ && counts_for_nothing(global_head, first_row + row, first_key + first, first_key + last,
+                                         query_norm * key_norms_[static_cast<std::size_t>(kv * n_tiles_ + tile)],
+                                         scratch.row_max.data() + row)) {
+          continue;
+        }
         const T* bias[attention_rows];
         if (has_bias_) point_to_bias(head, global_head, first_row + row, first_key, scratch.bias, bias);
         kernel_.panel({s.head_dim, n_blocks_, first, last, begin, end, scratch.queries.data() + row * s.head_dim,
@@ -283,7 +304,26 @@ class TiledAttention {
     }
   }
 
-  void pack_queries(std::int64_t global_head, std::int64_t first_row, std::int64_t n_rows, AlignedBuffer<T>& queries) {
+  // Whether ALiBi's penalty alone makes every weight of these queries for keys first .. last - 1 exactly 0, since no
+  // product of a query and a key exceeds `largest_product` (Cauchy and Schwarz). The unit of slack covers rounding.
+  bool counts_for_nothing(std::int64_t global_head, std::int64_t row, std::int64_t first, std::int64_t last,
+                          double largest_product, const T* row_max) const {
+    const double first_key = r_.key_positions[static_cast<std::size_t>(first)];
+    const double last_key = r_.key_positions[static_cast<std::size_t>(last - 1)];
+    if (!(alibi_->slopes[static_cast<std::size_t>(global_head)] >= 0)) return false;
+    const std::int64_t n = std::min(attention_rows, r_.shape.seq_q - row);
+    for (std::int64_t i = 0; i < n; ++i) {
+      const double query = r_.query_positions[static_cast<std::size_t>(row + i)];
+      const double nearest = std::clamp(query, first_key, last_key) - query;
+      const double best = largest_product + scaled_bias(global_head, nearest) + 1;
+      if (!(best < static_cast<double>(row_max[i]) + static_cast<double>(kernel_.least))) return false;
+    }
+    return true;
+  }
+
+  // Returns the largest norm of the packed queries.
+  double pack_queries(std::int64_t global_head, std::int64_t first_row, std::int64_t n_rows,
+                      AlignedBuffer<T>& queries) {
     const std::int64_t head_dim = r_.shape.head_dim;
     AlignedBuffer<T> rows(static_cast<std::size_t>(n_rows * head_dim));
     gather_rows(r_, q_, global_head, r_.query_positions, first_row, n_rows, rows.span());
@@ -292,6 +332,7 @@ class TiledAttention {
       T* to = queries.data() + row / attention_rows * attention_rows * head_dim + row % attention_rows;
       for (std::int64_t c = 0; c < head_dim; ++c) to[c * attention_rows] = rows.data()[row * head_dim + c] * scale;
     }
+    return alibi_ ? largest_norm(rows.span()) * std::abs(static_cast<double>(scale)) : 0;
   }
 
   void point_to_bias(std::int64_t head, std::int64_t global_head, std::int64_t first_row, std::int64_t first_key,
@@ -318,8 +359,10 @@ class TiledAttention {
   const HeadView<T> out_;
   const std::int64_t n_tiles_, n_blocks_, key_tile_, value_tile_;
   const bool has_bias_;
-  const bool bias_by_distance_;  // positions are consecutive: one number per distance serves all queries
-  std::int64_t first_kv_ = 0;    // the heads whose keys and values are packed now start here
+  const bool bias_by_distance_;    // positions are consecutive: one number per distance serves all queries
+  const AlibiHook* alibi_;         // where tiles too far away for any weight can be told beforehand
+  std::vector<double> key_norms_;  // of the packed tiles
+  std::int64_t first_kv_ = 0;      // the heads whose keys and values are packed now start here
   AlignedBuffer<T> keys_, values_, bias_;
 };
 

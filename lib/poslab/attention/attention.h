@@ -78,7 +78,8 @@ HeadView<T> heads_first(T* data, std::int64_t seq_len, std::int64_t head_dim) {
 //   out  [n_heads, seq_q, head_dim]     0 where a query sees no key
 //
 // Memory beside these grows with seq_len, never with its square: queries and keys meet in tiles, and the softmax is
-// taken as a stream. Results do not depend on `threads`; f64 agrees with attention_reference to 1e-12.
+// taken as a stream. Results do not depend on `threads`; f64 agrees with attention_reference to 1e-12. A weight below
+// the smallest normal number counts as 0, and what it would multiply is not looked at.
 // Throws std::invalid_argument "[attention] ..." when sizes disagree.
 template <class T>
 void attention(const AttentionShape& shape, const AttentionOptions& options, HeadView<const T> q, HeadView<const T> k,

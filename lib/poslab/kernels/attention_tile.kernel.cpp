@@ -198,6 +198,7 @@ void attend(const AttentionPanel<T>& p) {
 
 }  // namespace
 
-extern const AttentionKernels attention_kernels = {{width<float>, attend<float>}, {width<double>, attend<double>}};
+extern const AttentionKernels attention_kernels = {{width<float>, exp2_least<float>, attend<float>},
+                                                   {width<double>, exp2_least<double>, attend<double>}};
 
 }  // namespace poslab::kernels::POSLAB_KERNEL_NAMESPACE

@@ -35,6 +35,7 @@ struct AttentionPanel {
 template <class T>
 struct AttentionKernel {
   std::int64_t width;  // two vectors
+  T least;             // a score this far below its row's largest weighs exactly 0
   void (*panel)(const AttentionPanel<T>&);
 };
 

@@ -158,6 +158,24 @@ TEST_CASE_TEMPLATE("tiled attention agrees with the plain formula under every ho
   }
 }
 
+TEST_CASE_TEMPLATE("ALiBi's far keys, which weigh nothing, are left out without a trace", T, double, float) {
+  // Slopes up to 8 per token: the nearest keys push the weights of all others below the smallest number.
+  const AttentionShape shape{2, 2, 1500, 1500, 8};
+  Inputs<T> in(shape);
+  AttentionOptions options;
+  options.hook = AlibiHook{{8, 0.25}};
+  for (const auto& visible : {std::vector<KeyRange>{}, key_ranges(Mask::causal, 1500, 1500)}) {
+    options.visible = visible;
+    const std::vector<double> expected = reference(shape, options, in).out;
+    CHECK(distance(run(shape, options, in), expected) < tolerance<T>);
+  }
+  // One far key that outweighs its penalty still counts.
+  for (std::size_t c = 0; c < 8; ++c) in.k[c] = in.q[1499 * 8 + c] * T{40000};
+  const std::vector<double> expected = reference(shape, options, in).out;
+  CHECK(std::abs(expected[1499 * 8] - static_cast<double>(in.v[0])) < 1e-6);
+  CHECK(distance(run(shape, options, in), expected) < tolerance<T>);
+}
+
 TEST_CASE("the number of threads never changes a bit") {
   const AttentionShape shape{3, 3, 500, 500, 20};
   const Inputs<float> in(shape);
