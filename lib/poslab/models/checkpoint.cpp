@@ -1,0 +1,211 @@
+#include "poslab/models/checkpoint.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "poslab/core/file_write.h"
+#include "poslab/formats/npy.h"
+#include "poslab/formats/safetensors.h"
+
+namespace poslab {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* config_file = "config.json";
+constexpr const char* model_file = "model.safetensors";
+constexpr const char* training_file = "training.safetensors";
+
+[[noreturn]] void fail(const std::string& path, const std::string& what) {
+  throw std::invalid_argument(fmt::format("[checkpoint] {}: {}.", path, what));
+}
+
+// Buffers that some models of Hugging Face save beside their parameters.
+bool is_buffer(const std::string& name) {
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
+}
+
+// [rows, columns] -> [columns, rows].
+template <class T>
+std::vector<T> transpose(std::span<const T> from, std::int64_t rows, std::int64_t columns) {
+  std::vector<T> to(from.size());
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < columns; ++c)
+      to[static_cast<std::size_t>(c * rows + r)] = from[static_cast<std::size_t>(r * columns + c)];
+  }
+  return to;
+}
+
+template <class T>
+std::span<T> part(std::span<T> values, std::int64_t offset, std::int64_t size) {
+  return values.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(size));
+}
+
+const SafetensorsTensor* find(const SafetensorsFile& file, const std::string& name) {
+  const SafetensorsTensor* found = file.find(name);
+  // GPT-2's own files leave the prefix out.
+  constexpr std::string_view prefix = "transformer.";
+  return found || !name.starts_with(prefix) ? found : file.find(name.substr(prefix.size()));
+}
+
+// The file has every tensor that is wanted, and none beside them.
+void check_tensors(const SafetensorsFile& file, const std::vector<StoredTensor>& wanted) {
+  std::set<const SafetensorsTensor*> used;
+  for (const StoredTensor& tensor : wanted) {
+    const SafetensorsTensor* found = find(file, tensor.name);
+    if (!found) fail(file.path(), fmt::format("tensor {} is missing", tensor.name));
+    if (found->shape != tensor.shape) {
+      fail(file.path(), fmt::format("tensor {} has the shape {} but the config needs {}", tensor.name,
+                                    shape_text(found->shape), shape_text(tensor.shape)));
+    }
+    used.insert(found);
+  }
+  for (const SafetensorsTensor& tensor : file.tensors()) {
+    if (!used.contains(&tensor) && !is_buffer(tensor.name)) {
+      fail(file.path(), fmt::format("tensor {} is extra: the config has no place for it", tensor.name));
+    }
+  }
+}
+
+template <class T>
+void read_tensors(const SafetensorsFile& file, const std::vector<StoredTensor>& wanted, std::span<T> values) {
+  for (const StoredTensor& tensor : wanted) {
+    const std::span<T> to = part(values, tensor.offset, tensor.size);
+    file.read(*find(file, tensor.name), to);
+    if (!tensor.transposed) continue;
+    const std::vector<T> rows = transpose<T>(to, tensor.shape[0], tensor.shape[1]);
+    std::copy(rows.begin(), rows.end(), to.begin());
+  }
+}
+
+}  // namespace
+
+template <class T>
+Checkpoint<T> load_checkpoint(const std::string& folder) {
+  const fs::path at(folder);
+  ReadConfig read = read_config((at / config_file).string());
+  const SafetensorsFile file((at / model_file).string());
+  // Before a model is made: a config may ask for any size.
+  const std::vector<StoredTensor> tensors = stored_tensors(read.config);
+  check_tensors(file, tensors);
+  Checkpoint<T> checkpoint{Transformer<T>(read.config), std::move(read.notes)};
+  read_tensors(file, tensors, checkpoint.model.values());
+  return checkpoint;
+}
+
+template <class T>
+TrainingState<T> load_training_state(const std::string& folder, const ParameterLayout& layout) {
+  const std::string path = (fs::path(folder) / training_file).string();
+  if (!fs::exists(path)) fail(path, "is missing: this checkpoint was saved without the state of its training");
+  const SafetensorsFile file(path);
+  TrainingState<T> state;
+  state.run = file.metadata();
+  const std::string steps = state.run["steps"];
+  const auto [end, error] = std::from_chars(steps.data(), steps.data() + steps.size(), state.steps);
+  if (error != std::errc() || end != steps.data() + steps.size() || state.steps < 0) {
+    fail(path, fmt::format("__metadata__.steps must be a count but is '{}'", steps));
+  }
+  state.run.erase("steps");
+  const std::int64_t size = layout.size();
+  const std::vector<StoredTensor> moments = {{"first_moment", {size}, 0, size}, {"second_moment", {size}, size, size}};
+  check_tensors(file, moments);
+  std::vector<T> both(static_cast<std::size_t>(2 * size));
+  read_tensors<T>(file, moments, both);
+  state.first_moment.assign(both.begin(), both.begin() + size);
+  state.second_moment.assign(both.begin() + size, both.end());
+  return state;
+}
+
+CheckpointFolder::CheckpointFolder(const std::string& folder) : folder_(folder) {
+  while (folder_.size() > 1 && folder_.ends_with('/')) folder_.pop_back();
+  if (fs::is_symlink(folder_)) folder_ = fs::weakly_canonical(folder_).string();  // what it points to is replaced
+  if (fs::exists(folder_)) {
+    if (!fs::is_directory(folder_)) throw std::runtime_error(fmt::format("cannot write {}: it is a file", folder_));
+    if (!fs::is_empty(folder_) && !fs::exists(fs::path(folder_) / config_file)) {
+      throw std::invalid_argument(
+          fmt::format("[checkpoint] {} exists and is no checkpoint; choose a new folder.", folder_));
+    }
+  }
+  const std::string lock = folder_ + ".lock";
+  // Again when the file was removed by the run that held it, between opening and locking.
+  for (struct stat held{}, named{}; lock_ < 0;) {
+    lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (lock_ < 0) throw std::runtime_error(fmt::format("cannot write {}: {}", folder_, std::strerror(errno)));
+    if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+      ::close(lock_);
+      throw std::runtime_error(fmt::format("cannot write {}: another run is writing it", folder_));
+    }
+    if (::fstat(lock_, &held) == 0 && ::stat(lock.c_str(), &named) == 0 && held.st_ino == named.st_ino) break;
+    ::close(lock_);
+    lock_ = -1;
+  }
+}
+
+CheckpointFolder::~CheckpointFolder() {
+  ::unlink((folder_ + ".lock").c_str());
+  ::close(lock_);
+}
+
+template <class T>
+void CheckpointFolder::save(const Transformer<T>& model, const CheckpointNotes& notes,
+                            const TrainingState<T>* state) const {
+  const std::string json = config_json(model.config(), notes, sizeof(T) == 4 ? "float32" : "float64");
+  const std::string partial = folder_ + ".partial";
+  try {
+    fs::remove_all(partial);
+    fs::create_directories(partial);
+    const auto path = [&](const char* file) { return (fs::path(partial) / file).string(); };
+    const std::array bytes = {std::as_bytes(std::span(json))};
+    write_file(path(config_file), bytes);
+
+    std::vector<std::vector<T>> turned;  // owns the transposed weights
+    std::vector<SafetensorsEntry<T>> entries;
+    for (const StoredTensor& tensor : stored_tensors(model.config())) {
+      std::span<const T> values = part(model.values(), tensor.offset, tensor.size);
+      if (tensor.transposed) {
+        turned.push_back(transpose(values, tensor.shape[1], tensor.shape[0]));
+        values = turned.back();
+      }
+      entries.push_back({tensor.name, tensor.shape, values});
+    }
+    write_safetensors<T>(path(model_file), entries, {{"format", "pt"}});
+    if (state) {
+      CheckpointNotes metadata = state->run;
+      metadata["steps"] = std::to_string(state->steps);
+      const std::vector<std::int64_t> shape = {std::ssize(state->first_moment)};
+      const std::array<SafetensorsEntry<T>, 2> moments = {
+          {{"first_moment", shape, state->first_moment}, {"second_moment", shape, state->second_moment}}};
+      write_safetensors<T>(path(training_file), moments, metadata);
+    }
+    replace_folder(partial, folder_);
+  } catch (const fs::filesystem_error& error) {
+    throw std::runtime_error(fmt::format("cannot write {}: {}", folder_, error.code().message()));
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(partial, ignored);
+    throw;
+  }
+}
+
+#define POSLAB_INSTANTIATE(T)                                                                \
+  template Checkpoint<T> load_checkpoint(const std::string&);                                \
+  template TrainingState<T> load_training_state(const std::string&, const ParameterLayout&); \
+  template void CheckpointFolder::save(const Transformer<T>&, const CheckpointNotes&, const TrainingState<T>*) const;
+POSLAB_INSTANTIATE(float)
+POSLAB_INSTANTIATE(double)
+#undef POSLAB_INSTANTIATE
+
+}  // namespace poslab
