@@ -17,7 +17,12 @@ constexpr std::int64_t tokens_at_once = 4096;
 
 }  // namespace
 
-std::vector<EvaluationWindow> evaluation_windows(EvaluationMode mode, std::int64_t text_length, std::int64_t seq_len,
+EvaluationText next_tokens(std::span<const std::int64_t> text) {
+  if (text.empty()) return {};
+  return {{text.begin(), text.end() - 1}, {text.begin() + 1, text.end()}};
+}
+
+std::vector<EvaluationWindow> evaluation_windows(EvaluationMode mode, std::int64_t size, std::int64_t seq_len,
                                                  std::int64_t stride) {
   if (seq_len < 1) refuse(fmt::format("seq_len must be at least 1 but got {}.", seq_len));
   const bool chunks = mode == EvaluationMode::chunks;
@@ -26,24 +31,24 @@ std::vector<EvaluationWindow> evaluation_windows(EvaluationMode mode, std::int64
   }
   const std::int64_t step = chunks ? seq_len : stride;
   std::vector<EvaluationWindow> windows;
-  for (std::int64_t first = 0; first < text_length - seq_len; first += step) {
+  for (std::int64_t first = 0; first + seq_len <= size; first += step) {
     const bool all = chunks || (mode == EvaluationMode::sliding && first == 0);
     windows.push_back({first, seq_len, all ? 0 : seq_len - step});
   }
   return windows;
 }
 
-std::vector<EvaluationWindow> covering_chunks(std::int64_t text_length, std::int64_t length) {
+std::vector<EvaluationWindow> covering_chunks(std::int64_t size, std::int64_t length) {
   if (length < 1) refuse(fmt::format("the length of a chunk must be at least 1 but got {}.", length));
   std::vector<EvaluationWindow> windows;
-  for (std::int64_t first = 0; first + 1 < text_length; first += length) {
-    windows.push_back({first, std::min(length, text_length - 1 - first), 0});
+  for (std::int64_t first = 0; first < size; first += length) {
+    windows.push_back({first, std::min(length, size - first), 0});
   }
   return windows;
 }
 
 template <class T>
-std::vector<ScoredToken> score_windows(const Transformer<T>& model, std::span<const std::int64_t> text,
+std::vector<ScoredToken> score_windows(const Transformer<T>& model, const EvaluationText& text,
                                        std::span<const EvaluationWindow> windows, const ForwardOptions& options,
                                        const std::function<void(double)>& progress) {
   std::vector<ScoredToken> scored;
@@ -59,8 +64,8 @@ std::vector<ScoredToken> score_windows(const Transformer<T>& model, std::span<co
       const EvaluationWindow& window = windows[end];
       for (std::int64_t i = 0; i < length; ++i) {
         const auto at = static_cast<std::size_t>(window.first + i);
-        tokens.push_back(text[at]);
-        targets.push_back(i < window.scored_from ? no_target : text[at + 1]);
+        tokens.push_back(text.tokens[at]);
+        targets.push_back(i < window.scored_from ? no_target : text.targets[at]);
       }
     }
     const std::vector<TokenScore> scores = model.score(tokens, targets, static_cast<std::int64_t>(end - done), options);
@@ -68,7 +73,7 @@ std::vector<ScoredToken> score_windows(const Transformer<T>& model, std::span<co
       if (targets[i] == no_target) continue;
       const auto position = static_cast<std::int64_t>(i) % length;
       const EvaluationWindow& window = windows[done + i / static_cast<std::size_t>(length)];
-      scored.push_back({window.first + position + 1, position, scores[i].nll});
+      scored.push_back({window.first + position, position, scores[i].nll, scores[i].best == targets[i]});
     }
     done = end;
     progress(static_cast<double>(done) / static_cast<double>(windows.size()));
@@ -127,10 +132,10 @@ std::optional<RopeFrequencies> unscaled_frequencies(const TransformerConfig& con
   return rope_frequencies(rope);
 }
 
-template std::vector<ScoredToken> score_windows(const Transformer<float>&, std::span<const std::int64_t>,
+template std::vector<ScoredToken> score_windows(const Transformer<float>&, const EvaluationText&,
                                                 std::span<const EvaluationWindow>, const ForwardOptions&,
                                                 const std::function<void(double)>&);
-template std::vector<ScoredToken> score_windows(const Transformer<double>&, std::span<const std::int64_t>,
+template std::vector<ScoredToken> score_windows(const Transformer<double>&, const EvaluationText&,
                                                 std::span<const EvaluationWindow>, const ForwardOptions&,
                                                 const std::function<void(double)>&);
 

@@ -13,44 +13,55 @@
 
 namespace poslab {
 
-// How a text is cut into windows of seq_len tokens. A window that begins at token b is fed tokens [b, b + seq_len) and
-// predicts [b + 1, b + seq_len + 1); one that the text does not fill is left out.
+// What a model is asked: after tokens [0, i] of its window it should say targets[i]; no_target asks nothing.
+struct EvaluationText {
+  std::vector<std::int64_t> tokens, targets;  // of equal size
+
+  std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
+};
+
+// Every token of a running text asks for the next one: size() is one less than the text's.
+EvaluationText next_tokens(std::span<const std::int64_t> text);
+
+// How a text is cut into windows of seq_len tokens: one that begins at token b is fed tokens [b, b + seq_len) and
+// scored on their targets. A window that the text does not fill is left out.
 //
-//   chunks   windows side by side, every prediction scored
+//   chunks   windows side by side, every target scored
 //   sliding  windows `stride` apart; each scores what no earlier one has scored
-//   last     windows `stride` apart; each scores its last `stride` predictions, so that every scored token has at
-//            least seq_len - stride tokens before it
+//   last     windows `stride` apart; each scores its last `stride` targets, so that every one has at least
+//            seq_len - stride tokens before its own
 enum class EvaluationMode { chunks, sliding, last };
 constexpr auto words(EvaluationMode) {
   return word_table<EvaluationMode>(
       {{EvaluationMode::chunks, "chunks"}, {EvaluationMode::sliding, "sliding"}, {EvaluationMode::last, "last"}});
 }
 
-// Predictions from position `scored_from` on count.
+// Targets from position `scored_from` on count.
 struct EvaluationWindow {
   std::int64_t first = 0, length = 0, scored_from = 0;
 };
 
-// In the order of the text, empty where it is shorter than seq_len + 1. `stride` is read by sliding and last. Throws
+// In the order of the text, empty where `size` is below seq_len. `stride` is read by sliding and last. Throws
 // std::invalid_argument "[evaluate] ..." for a seq_len below 1 and a stride outside 1 .. seq_len.
-std::vector<EvaluationWindow> evaluation_windows(EvaluationMode mode, std::int64_t text_length, std::int64_t seq_len,
+std::vector<EvaluationWindow> evaluation_windows(EvaluationMode mode, std::int64_t size, std::int64_t seq_len,
                                                  std::int64_t stride);
 
-// Chunks of `length` that cover every prediction of the text, the last as short as it comes.
-std::vector<EvaluationWindow> covering_chunks(std::int64_t text_length, std::int64_t length);
+// Chunks of `length` that cover a whole text of `size` tokens, the last as short as it comes.
+std::vector<EvaluationWindow> covering_chunks(std::int64_t size, std::int64_t length);
 
 struct ScoredToken {
-  std::int64_t target = 0;    // its index in the text
-  std::int64_t position = 0;  // in the window, of the token before it: 0 has seen one token
-  double nll = 0;             // -ln p, nats
+  std::int64_t index = 0;     // of the target in the text
+  std::int64_t position = 0;  // in the window: 0 has seen one token
+  double nll = 0;             // -ln p(target), nats
+  bool right = false;         // the likeliest token is the target
 };
 
-// One entry per scored prediction, window after window. Windows of one length run together, some thousands of tokens at
-// a time: memory grows with the longest window, not with the text. `progress` receives 0 .. 1. Results do not depend on
-// options.threads. Throws as Transformer::score does.
+// One entry per scored target, window after window. Windows of one length run together, some thousands of tokens at a
+// time: memory grows with the longest window. `progress` receives 0 .. 1. Results do not depend on options.threads.
+// Throws as Transformer::score does.
 template <class T>
 std::vector<ScoredToken> score_windows(
-    const Transformer<T>& model, std::span<const std::int64_t> text, std::span<const EvaluationWindow> windows,
+    const Transformer<T>& model, const EvaluationText& text, std::span<const EvaluationWindow> windows,
     const ForwardOptions& options, const std::function<void(double)>& progress = [](double) {});
 
 struct PositionBucket {

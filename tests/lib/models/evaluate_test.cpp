@@ -70,24 +70,24 @@ std::string said(const auto& call) {
 }  // namespace
 
 TEST_CASE("windows: chunks stand side by side, the others overlap, and what the text does not fill is left out") {
-  const auto chunks = evaluation_windows(EvaluationMode::chunks, 25, 8, 0);
-  CHECK(firsts(chunks) == std::vector<std::int64_t>{0, 8, 16});  // the last predicts token 24
-  CHECK(firsts(evaluation_windows(EvaluationMode::chunks, 24, 8, 0)) == std::vector<std::int64_t>{0, 8});
-  CHECK(evaluation_windows(EvaluationMode::chunks, 8, 8, 0).empty());
+  const auto chunks = evaluation_windows(EvaluationMode::chunks, 24, 8, 0);
+  CHECK(firsts(chunks) == std::vector<std::int64_t>{0, 8, 16});
+  CHECK(firsts(evaluation_windows(EvaluationMode::chunks, 23, 8, 0)) == std::vector<std::int64_t>{0, 8});
+  CHECK(evaluation_windows(EvaluationMode::chunks, 7, 8, 0).empty());
   CHECK(evaluation_windows(EvaluationMode::chunks, 0, 8, 0).empty());
 
-  const auto sliding = evaluation_windows(EvaluationMode::sliding, 16, 8, 3);
+  const auto sliding = evaluation_windows(EvaluationMode::sliding, 15, 8, 3);
   CHECK(firsts(sliding) == std::vector<std::int64_t>{0, 3, 6});
   CHECK(sliding[0].scored_from == 0);
   CHECK(sliding[1].scored_from == 5);
-  const auto last = evaluation_windows(EvaluationMode::last, 16, 8, 3);
+  const auto last = evaluation_windows(EvaluationMode::last, 15, 8, 3);
   CHECK(firsts(last) == firsts(sliding));
   for (const auto& window : last) CHECK(window.scored_from == 5);
 
-  const auto whole = covering_chunks(20, 8);
+  const auto whole = covering_chunks(19, 8);
   CHECK(firsts(whole) == std::vector<std::int64_t>{0, 8, 16});
   CHECK(whole.back().length == 3);
-  CHECK(covering_chunks(1, 8).empty());
+  CHECK(covering_chunks(0, 8).empty());
 
   CHECK(said([] { evaluation_windows(EvaluationMode::sliding, 16, 8, 9); }) ==
         "[evaluate] stride must be 1 .. seq_len (8) but got 9.");
@@ -98,6 +98,7 @@ TEST_CASE("windows: chunks stand side by side, the others overlap, and what the 
 TEST_CASE("every prediction is scored once by chunks and by sliding windows, with the context that the mode says") {
   const auto model = drawn(tiny(PositionEncoding::rope));
   const auto text = drawn_text(31);
+  const EvaluationText asked = next_tokens(text);
   struct Case {
     EvaluationMode mode;
     std::int64_t stride;
@@ -106,37 +107,53 @@ TEST_CASE("every prediction is scored once by chunks and by sliding windows, wit
                                      Case{EvaluationMode::sliding, 10}, Case{EvaluationMode::last, 4}}) {
     CAPTURE(to_word(mode));
     CAPTURE(stride);
-    const auto windows = evaluation_windows(mode, std::ssize(text), 10, stride);
-    const auto scored = score_windows<double>(model, text, windows, {});
-    std::int64_t expected_target = mode == EvaluationMode::last ? 10 - stride + 1 : 1;
+    const auto windows = evaluation_windows(mode, asked.size(), 10, stride);
+    const auto scored = score_windows<double>(model, asked, windows, {});
+    std::int64_t expected = mode == EvaluationMode::last ? 10 - stride : 0;
     for (const ScoredToken& token : scored) {
-      CHECK(token.target == expected_target++);
-      CHECK(token.nll == doctest::Approx(nll_alone(model, text, token.target - 1 - token.position, token.target)));
+      CHECK(token.index == expected++);
+      CHECK(token.nll == doctest::Approx(nll_alone(model, text, token.index - token.position, token.index + 1)));
       if (mode == EvaluationMode::last) CHECK(token.position >= 10 - stride);
     }
-    CHECK(expected_target == windows.back().first + 10 + 1);
+    CHECK(expected == windows.back().first + 10);
   }
 }
 
 TEST_CASE("chunks of several lengths run one after another, and threads change nothing") {
   const auto model = drawn(tiny(PositionEncoding::alibi));
   const auto text = drawn_text(1500);
-  const auto windows = covering_chunks(std::ssize(text), 7);
+  const EvaluationText asked = next_tokens(text);
+  const auto windows = covering_chunks(asked.size(), 7);
   double reported = 0;
-  const auto scored = score_windows<double>(model, text, windows, {}, [&](double share) { reported = share; });
+  const auto scored = score_windows<double>(model, asked, windows, {}, [&](double share) { reported = share; });
   CHECK(reported == 1);
   REQUIRE(scored.size() == text.size() - 1);
   for (std::size_t i = 0; i < scored.size(); i += 97) {
-    const auto target = static_cast<std::int64_t>(i) + 1;
-    CHECK(scored[i].target == target);
-    CHECK(scored[i].position == static_cast<std::int64_t>(i) % 7);
-    CHECK(scored[i].nll == doctest::Approx(nll_alone(model, text, target - 1 - scored[i].position, target)));
+    const auto index = static_cast<std::int64_t>(i);
+    CHECK(scored[i].index == index);
+    CHECK(scored[i].position == index % 7);
+    CHECK(scored[i].nll == doctest::Approx(nll_alone(model, text, index - scored[i].position, index + 1)));
   }
   ForwardOptions two;
   two.threads = 2;
-  const auto again = score_windows<double>(model, text, windows, two);
+  const auto again = score_windows<double>(model, asked, windows, two);
   CHECK(std::equal(scored.begin(), scored.end(), again.begin(), again.end(),
                    [](const ScoredToken& a, const ScoredToken& b) { return a.nll == b.nll; }));
+}
+
+TEST_CASE("what is not asked is not scored, and the likeliest token is told") {
+  const auto model = drawn(tiny(PositionEncoding::none));
+  EvaluationText text = next_tokens(drawn_text(17));
+  for (std::size_t i = 0; i < 16; i += 2) text.targets[i] = no_target;
+  const auto scored = score_windows<double>(model, text, covering_chunks(16, 8), {});
+  REQUIRE(scored.size() == 8);
+  const std::vector<double> logits = model.logits(text.tokens, 2);
+  for (std::size_t i = 0; i < 8; ++i) {
+    CHECK(scored[i].index == static_cast<std::int64_t>(2 * i + 1));
+    const auto row = logits.begin() + 13 * scored[i].index;
+    const auto target = text.targets[static_cast<std::size_t>(scored[i].index)];
+    CHECK(scored[i].right == (*std::max_element(row, row + 13) == row[target]));
+  }
 }
 
 TEST_CASE("edges make buckets, the last one up to the window's end") {
