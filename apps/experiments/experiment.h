@@ -17,6 +17,8 @@ namespace poslab {
 struct RunContext {
   int threads = 1;
   std::function<void(double)> progress = [](double) {};  // 0 .. 1, may be called from one thread at a time
+  // A few words to show beside the progress: "loss 1.234, 9,000 tokens/s".
+  std::function<void(const std::string&)> status = [](const std::string&) {};
 };
 
 // One row, or a generator of rows, of type Row; typed so that a row cannot miss a field.

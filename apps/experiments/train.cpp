@@ -1,0 +1,398 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/experiment.h"
+#include "poslab/models/checkpoint.h"
+#include "poslab/models/corpus.h"
+#include "poslab/models/tasks.h"
+#include "poslab/models/trainer.h"
+#include "poslab/models/transformer.h"
+
+namespace poslab {
+namespace {
+
+enum class Architecture { llama, gpt2 };
+constexpr auto words(Architecture) {
+  return word_table<Architecture>({{Architecture::llama, "llama"}, {Architecture::gpt2, "gpt2"}});
+}
+
+struct Params {
+  std::optional<Task> task;
+  std::optional<std::string> text, tokens;
+  std::optional<TextUnit> text_unit;
+  std::optional<double> held_out;
+  std::optional<PositionEncoding> encoding;
+  std::optional<Architecture> architecture;
+  std::optional<std::int64_t> d_model, n_layers, n_heads, n_kv_heads, d_ff;
+  std::optional<bool> tied_head;
+  std::optional<RopeType> rope_type;
+  std::optional<double> factor, rope_theta, attention_factor, beta_fast, beta_slow, low_freq_factor, high_freq_factor;
+  std::optional<std::int64_t> rotary_dim, original_max_position_embeddings;
+  std::optional<RopeLayout> layout;
+  std::optional<std::int64_t> attention_window;
+  std::int64_t steps = 300, batch_size = 16;
+  std::optional<std::int64_t> seq_len;
+  double learning_rate = 2e-3;
+  std::optional<std::int64_t> warmup;
+  double weight_decay = 0.1, clip_norm = 1;
+  std::int64_t seed = 0, log_every = 10;
+  std::optional<std::string> save, init, continue_from;
+  std::int64_t save_every = 0;
+
+  static void fields(auto& self, auto&& field) {
+    field("task", self.task, "a built-in task made from the seed; absent: induction, unless text or tokens is given");
+    field("text", self.text, "a text file to train on");
+    field("tokens", self.tokens, "a .npy of token numbers to train on");
+    field("text_unit", self.text_unit, "what a token of the text is; absent: the checkpoint's, else characters");
+    field("held_out", self.held_out, "share at the end of the text that is never trained on; absent: 0.1");
+    field("encoding", self.encoding, "what tells positions apart; absent: the checkpoint's, else rope");
+    field("architecture", self.architecture,
+          "llama (RMSNorm, SwiGLU) or gpt2 (LayerNorm, GELU, biases); absent: gpt2 for learned, else llama");
+    field("d_model", self.d_model, "values of a token's vector; absent: the checkpoint's, else 64", "channels");
+    field("n_layers", self.n_layers, "layers; absent: the checkpoint's, else 2");
+    field("n_heads", self.n_heads, "attention heads; absent: the checkpoint's, else 4");
+    field("n_kv_heads", self.n_kv_heads, "heads of keys and values; absent: the checkpoint's, else n_heads");
+    field("d_ff", self.d_ff, "inner width; absent: the checkpoint's, else 4 (llama: about 8/3) times d_model",
+          "channels");
+    field("tied_head", self.tied_head, "the head is the table of token vectors; absent: the checkpoint's, else yes");
+    field("rope_type", self.rope_type, "rope: how frequencies are scaled; absent: the checkpoint's, else default");
+    field("factor", self.factor, "rope: how many times longer; absent: max(1, seq_len / original length)");
+    field("rope_theta", self.rope_theta, "rope: base of the frequencies; absent: the checkpoint's, else 10000");
+    field("attention_factor", self.attention_factor, "yarn: multiplies cos and sin; absent: its formula");
+    field("beta_fast", self.beta_fast, "yarn: pairs with more turns are kept; absent: 32", "turns");
+    field("beta_slow", self.beta_slow, "yarn: pairs with fewer turns are stretched; absent: 1", "turns");
+    field("low_freq_factor", self.low_freq_factor, "llama3: pairs with fewer turns are stretched; absent: 1", "turns");
+    field("high_freq_factor", self.high_freq_factor, "llama3: pairs with more turns are kept; absent: 4", "turns");
+    field("rotary_dim", self.rotary_dim, "rope: first channels of a head that turn; absent: all", "channels");
+    field("original_max_position_embeddings", self.original_max_position_embeddings,
+          "rope: length before scaling; absent: the checkpoint's trained length, else seq_len", "tokens");
+    field("layout", self.layout, "rope: which channels form a pair; absent: the checkpoint's, else half");
+    field("attention_window", self.attention_window,
+          "each token sees the last so many, itself included; 0: all; absent: the checkpoint's, else 0", "tokens");
+    field("steps", self.steps, "steps of the optimiser, from the start of the run");
+    field("batch_size", self.batch_size, "texts per step");
+    field("seq_len", self.seq_len, "tokens per text; absent: the continued run's, else 64", "tokens");
+    field("learning_rate", self.learning_rate, "the schedule's peak: linear warm-up, then a cosine to a tenth");
+    field("warmup", self.warmup, "steps of warm-up; absent: a tenth of steps, at most 100");
+    field("weight_decay", self.weight_decay, "AdamW's decay of matrices, apart from the gradient");
+    field("clip_norm", self.clip_norm, "largest norm of the whole gradient; 0: no limit");
+    field("seed", self.seed, "seed of the first values and of the batches");
+    field("log_every", self.log_every, "a row for every so many steps, the first and the last");
+    field("save", self.save, "folder of the checkpoint to write; absent: none");
+    field("save_every", self.save_every, "also save after every so many steps; 0: at the end");
+    field("init", self.init, "checkpoint whose values the run starts from (fine-tuning)");
+    field("continue_from", self.continue_from, "checkpoint of an interrupted run to go on with");
+  }
+};
+
+struct Summary {
+  std::int64_t parameters = 0, vocab_size = 0, steps_done = 0, trained_tokens = 0;
+  double first_loss = 0, final_loss = 0, chance_loss = 0;
+  bool interrupted = false;
+  PositionEncoding resolved_encoding = PositionEncoding::rope;
+  ModelFamily format = ModelFamily::llama;
+
+  static void fields(auto& self, auto&& field) {
+    field("resolved_encoding", self.resolved_encoding, "the model's encoding");
+    field("format", self.format, "the checkpoint's format: Hugging Face's Llama or GPT-2 where they have the model");
+    field("parameters", self.parameters, "numbers that are trained");
+    field("vocab_size", self.vocab_size, "distinct tokens");
+    field("steps_done", self.steps_done, "steps taken in all");
+    field("trained_tokens", self.trained_tokens, "tokens seen in all", "tokens");
+    field("first_loss", self.first_loss, "loss of the first step", "nats");
+    field("final_loss", self.final_loss, "mean loss of the last steps (a tenth of them, at most 50)", "nats");
+    field("chance_loss", self.chance_loss, "ln(vocab_size): every token equally likely", "nats");
+    field("interrupted", self.interrupted, "stopped by Ctrl-C before the last step");
+  }
+};
+
+struct Row {
+  std::int64_t step = 0;
+  double loss = 0, lr = 0, grad_norm = 0;
+
+  static void fields(auto& self, auto&& field) {
+    field("step", self.step, "from 1");
+    field("loss", self.loss, "mean loss of the step's batch, before its update", "nats");
+    field("lr", self.lr, "learning rate");
+    field("grad_norm", self.grad_norm, "norm of the whole gradient before clipping");
+  }
+};
+
+[[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument("[train] " + sentence); }
+
+void require_within(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
+  if (value < least || value > most) refuse(fmt::format("{} must be {} .. {} but got {}.", name, least, most, value));
+}
+
+// Where batches come from, and what a checkpoint must remember of it.
+struct Data {
+  std::unique_ptr<BatchSource> source;
+  CheckpointNotes notes;
+};
+
+std::vector<std::int64_t> training_part(const Params& p, std::vector<std::int64_t> tokens) {
+  const double share = p.held_out.value_or(0.1);
+  if (!(share >= 0 && share < 1)) refuse(fmt::format("held_out must be 0 or more and below 1 but got {}.", share));
+  tokens.resize(static_cast<std::size_t>(std::floor(static_cast<double>(tokens.size()) * (1 - share))));
+  return tokens;
+}
+
+Data read_data(const Params& p, std::int64_t seq_len, const Checkpoint<float>* base) {
+  if ((p.task ? 1 : 0) + (p.text ? 1 : 0) + (p.tokens ? 1 : 0) > 1) {
+    refuse("task, text and tokens exclude each other: give one.");
+  }
+  if (p.text_unit && !p.text) refuse("text_unit needs text.");
+  if (p.held_out && !p.text && !p.tokens) refuse("held_out needs text or tokens.");
+  Data data;
+  if (p.text) {
+    const std::string text = read_text(*p.text);
+    std::optional<Vocabulary> vocabulary = base ? Vocabulary::from_notes(base->notes) : std::nullopt;
+    if (base && !vocabulary) refuse("the checkpoint was not trained on a text: it has no characters.");
+    if (vocabulary && p.text_unit && *p.text_unit != vocabulary->unit()) {
+      refuse(fmt::format("text_unit is {} but the checkpoint's is {}.", to_word(*p.text_unit),
+                         to_word(vocabulary->unit())));
+    }
+    if (!vocabulary) {
+      vocabulary = p.text_unit == TextUnit::bytes ? Vocabulary::bytes() : Vocabulary::characters_of(text);
+    }
+    vocabulary->to_notes(data.notes);
+    data.source = text_source(training_part(p, vocabulary->encode(text)), vocabulary->size(), seq_len);
+  } else if (p.tokens) {
+    std::vector<std::int64_t> tokens = read_token_file(*p.tokens);
+    const std::int64_t needed = *std::max_element(tokens.begin(), tokens.end()) + 1;
+    const std::int64_t vocab_size = base ? base->model.config().vocab_size : needed;
+    if (needed > vocab_size) {
+      refuse(fmt::format("{} holds token {} but the checkpoint knows 0 .. {}.", *p.tokens, needed - 1, vocab_size - 1));
+    }
+    data.source = text_source(training_part(p, std::move(tokens)), vocab_size, seq_len);
+  } else {
+    const Task task = p.task.value_or(Task::induction);
+    data.source = task_source(task);
+    data.notes["task"] = to_word(task);
+  }
+  return data;
+}
+
+void set_rope(const Params& p, bool fresh, std::int64_t trained_length, TransformerConfig& c) {
+  if (!turns_pairs(c.encoding)) {
+    if (p.rope_type || p.factor || p.rope_theta || p.rotary_dim || p.layout) {
+      refuse(fmt::format("rope_type, factor, rope_theta, rotary_dim and layout need encoding rope or xpos, not {}.",
+                         to_word(c.encoding)));
+    }
+    return;
+  }
+  RopeScaling& rope = c.rope;
+  if (fresh) rope = plain_rope(c.head_dim);
+  if (p.rope_theta) rope.rope_theta = *p.rope_theta;
+  if (p.rotary_dim) rope.rotary_dim = *p.rotary_dim;
+  if (p.layout) c.layout = *p.layout;
+  if (p.rope_type) {
+    rope.rope_type = *p.rope_type;
+    rope.original_max_position_embeddings =
+        static_cast<double>(p.original_max_position_embeddings.value_or(trained_length));
+    const double ratio = static_cast<double>(c.max_position_embeddings) / *rope.original_max_position_embeddings;
+    rope.factor = p.factor.value_or(std::max(1.0, ratio));
+    if (*rope.factor < 1) refuse(fmt::format("factor must be 1 or more but got {}.", *rope.factor));
+    rope.attention_factor = p.attention_factor;
+    rope.beta_fast = p.beta_fast.value_or(32);
+    rope.beta_slow = p.beta_slow.value_or(1);
+    rope.low_freq_factor = p.low_freq_factor.value_or(1);
+    rope.high_freq_factor = p.high_freq_factor.value_or(4);
+  } else if (p.factor || p.attention_factor || p.beta_fast || p.beta_slow || p.low_freq_factor || p.high_freq_factor) {
+    refuse("factor and the other parameters of a scaling need rope_type.");
+  }
+  // The length that dynamic counts as trained.
+  rope.max_position_embeddings =
+      static_cast<double>(rope.rope_type == RopeType::dynamic ? std::min(trained_length, c.max_position_embeddings)
+                                                              : c.max_position_embeddings);
+  if (rope.rope_type == RopeType::dynamic)
+    c.max_position_embeddings = static_cast<std::int64_t>(*rope.max_position_embeddings);
+}
+
+TransformerConfig new_config(const Params& p, std::int64_t seq_len, std::int64_t vocab_size) {
+  TransformerConfig c;
+  c.vocab_size = vocab_size;
+  c.encoding = p.encoding.value_or(PositionEncoding::rope);
+  const Architecture architecture =
+      p.architecture.value_or(c.encoding == PositionEncoding::learned ? Architecture::gpt2 : Architecture::llama);
+  c.d_model = p.d_model.value_or(64);
+  c.n_layers = p.n_layers.value_or(2);
+  c.n_heads = p.n_heads.value_or(4);
+  c.n_kv_heads = p.n_kv_heads.value_or(c.n_heads);
+  require_within("d_model", c.d_model, 1, 1 << 16);
+  require_within("n_heads", c.n_heads, 1, c.d_model);
+  if (c.d_model % c.n_heads != 0) {
+    refuse(fmt::format("d_model {} is not divisible by n_heads {}.", c.d_model, c.n_heads));
+  }
+  c.head_dim = c.d_model / c.n_heads;
+  if (architecture == Architecture::llama) {
+    c.norm = NormKind::rms_norm;
+    c.mlp = MlpKind::swiglu;
+    c.biases = false;
+    c.d_ff = p.d_ff.value_or((8 * c.d_model / 3 + 31) / 32 * 32);
+  } else {
+    c.d_ff = p.d_ff.value_or(4 * c.d_model);
+  }
+  c.tied_head = p.tied_head.value_or(true);
+  c.max_position_embeddings = seq_len;
+  // The paper's share of the training length: 512 of 2048 tokens.
+  c.fire_length = std::max(1.0, static_cast<double>(seq_len) / 4);
+  c.attention_window = p.attention_window.value_or(0);
+  set_rope(p, true, seq_len, c);
+  return c;
+}
+
+// The config of a checkpoint that goes on training, with another scaling or length where asked.
+TransformerConfig based_config(const Params& p, std::int64_t seq_len, const TransformerConfig& base) {
+  const auto same = [&](const char* name, const std::optional<std::int64_t>& asked, std::int64_t has) {
+    if (asked && *asked != has) refuse(fmt::format("{} is {} but the checkpoint's is {}.", name, *asked, has));
+  };
+  same("d_model", p.d_model, base.d_model);
+  same("n_layers", p.n_layers, base.n_layers);
+  same("n_heads", p.n_heads, base.n_heads);
+  same("n_kv_heads", p.n_kv_heads, base.n_kv_heads);
+  same("d_ff", p.d_ff, base.d_ff);
+  if (p.encoding && *p.encoding != base.encoding) {
+    refuse(fmt::format("encoding is {} but the checkpoint's is {}.", to_word(*p.encoding), to_word(base.encoding)));
+  }
+  if (p.tied_head && *p.tied_head != base.tied_head) refuse("tied_head differs from the checkpoint's.");
+  if (p.architecture && (*p.architecture == Architecture::llama) != (base.mlp == MlpKind::swiglu)) {
+    refuse("architecture differs from the checkpoint's.");
+  }
+  TransformerConfig c = base;
+  if (p.attention_window) c.attention_window = *p.attention_window;
+  const auto trained_length = base.rope.original_max_position_embeddings
+                                  ? static_cast<std::int64_t>(*base.rope.original_max_position_embeddings)
+                                  : base.max_position_embeddings;
+  if (c.encoding != PositionEncoding::learned)
+    c.max_position_embeddings = std::max(seq_len, base.max_position_embeddings);
+  if (!p.continue_from) set_rope(p, false, trained_length, c);
+  return c;
+}
+
+void check_ranges(const Params& p, std::int64_t seq_len) {
+  require_within("steps", p.steps, 1, std::int64_t{1} << 40);
+  require_within("batch_size", p.batch_size, 1, 1 << 20);
+  require_within("seq_len", seq_len, 1, 1 << 24);
+  require_within("log_every", p.log_every, 1, std::int64_t{1} << 40);
+  require_within("save_every", p.save_every, 0, std::int64_t{1} << 40);
+  if (p.batch_size * seq_len > std::int64_t{1} << 26) {
+    refuse(fmt::format("batch_size {} x seq_len {} is more than {} tokens.", p.batch_size, seq_len, 1 << 26));
+  }
+  const auto positive = [](const char* name, double value, bool zero) {
+    if (!std::isfinite(value) || value < 0 || (value == 0 && !zero)) {
+      refuse(fmt::format("{} must be {} but got {}.", name, zero ? "0 or more" : "above 0", value));
+    }
+  };
+  positive("learning_rate", p.learning_rate, false);
+  positive("weight_decay", p.weight_decay, true);
+  positive("clip_norm", p.clip_norm, true);
+  if (p.save_every > 0 && !p.save) refuse("save_every needs save.");
+  if (p.init && p.continue_from) refuse("init and continue_from exclude each other: give one.");
+}
+
+std::string conclude(const Params& p, const Summary& s) {
+  std::string text = fmt::format("The loss went from {:.3f} to {:.3f} nats; knowing nothing is ln({}) = {:.3f}.",
+                                 s.first_loss, s.final_loss, s.vocab_size, s.chance_loss);
+  if (s.interrupted) {
+    text += fmt::format("\nInterrupted after step {} of {}.", s.steps_done, p.steps);
+    if (p.save) text += fmt::format(" --continue-from {} goes on as if nothing had happened.", *p.save);
+  }
+  if (p.save) text += fmt::format("\n{} holds the model.", *p.save);
+  return text;
+}
+
+TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
+  std::optional<Checkpoint<float>> base;
+  if (const auto& from = p.continue_from ? p.continue_from : p.init) base = load_checkpoint<float>(*from);
+  const std::int64_t seq_len =
+      p.seq_len.value_or(base && p.continue_from ? base->model.config().max_position_embeddings : 64);
+  check_ranges(p, seq_len);
+  Data data = read_data(p, seq_len, base ? &*base : nullptr);
+  Transformer<float> model = [&] {
+    if (!base) return new_model(new_config(p, seq_len, data.source->vocab_size()), p.seed);
+    Transformer<float> started(based_config(p, seq_len, base->model.config()));
+    std::copy(base->model.values().begin(), base->model.values().end(), started.values().begin());
+    return started;
+  }();
+  if (p.save) config_json(model.config(), data.notes, "float32");  // refuses now what could not be saved later
+
+  TrainOptions options;
+  options.steps = p.steps;
+  options.batch_size = p.batch_size;
+  options.seq_len = seq_len;
+  options.learning_rate = p.learning_rate;
+  options.warmup = p.warmup.value_or(std::clamp<std::int64_t>(p.steps / 10, 1, 100));
+  require_within("warmup", options.warmup, 0, p.steps);
+  options.adamw.weight_decay = p.weight_decay;
+  options.adamw.clip_norm = p.clip_norm;
+  options.seed = p.seed;
+  options.threads = context.threads;
+  options.save = p.save.value_or("");
+  options.save_every = p.save_every;
+
+  const auto started = std::chrono::steady_clock::now();
+  std::int64_t steps_here = 0;
+  double tokens_per_second = 0;
+  const TrainResult trained =
+      train(model, *data.source, options, data.notes, p.continue_from, [&](const TrainedStep& step) {
+        const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started;
+        tokens_per_second = static_cast<double>(++steps_here * p.batch_size * seq_len) / elapsed.count();
+        context.status(fmt::format("loss {:.3f}, {:.0f} tokens/s", step.loss, tokens_per_second));
+        context.progress(static_cast<double>(step.step) / static_cast<double>(p.steps));
+      });
+
+  TypedReport<Summary, Row> report;
+  const std::vector<TrainedStep>& history = trained.history;
+  Summary& s = report.summary;
+  s.parameters = model.layout().size();
+  s.vocab_size = model.config().vocab_size;
+  s.steps_done = std::ssize(history);
+  s.trained_tokens = s.steps_done * p.batch_size * seq_len;
+  s.chance_loss = std::log(static_cast<double>(s.vocab_size));
+  s.interrupted = trained.interrupted;
+  s.resolved_encoding = model.config().encoding;
+  s.format = model_family(model.config());
+  const std::int64_t last = std::clamp<std::int64_t>(s.steps_done / 10, 1, 50);
+  Series curve{"loss", {}, {}};
+  for (std::int64_t i = 0; i < s.steps_done; ++i) {
+    const TrainedStep& step = history[static_cast<std::size_t>(i)];
+    if (i == 0) s.first_loss = step.loss;
+    if (i >= s.steps_done - last) s.final_loss += step.loss / static_cast<double>(last);
+    if (i > 0 && i + 1 < s.steps_done && step.step % p.log_every != 0) continue;
+    report.rows.push_back({step.step, step.loss, step.lr, step.grad_norm});
+    curve.x.push_back(static_cast<double>(step.step));
+    curve.y.push_back(step.loss);
+  }
+  report.conclusion = conclude(p, s);
+  Picture picture;
+  picture.title = "training loss";
+  picture.x_label = "step";
+  picture.y_label = "loss (nats)";
+  picture.series.push_back(std::move(curve));
+  report.pictures.push_back(std::move(picture));
+  if (steps_here > 0) {
+    report.notes.push_back(fmt::format("{} steps in this process, {:.0f} tokens/s with {} threads", steps_here,
+                                       tokens_per_second, context.threads));
+  }
+  return report;
+}
+
+Experiment describe_train() {
+  return describe<Params, Summary, Row>(
+      "train", "How does a small transformer learn with this encoding, from a text or from a task made on the spot?",
+      "poslab train --task induction --encoding rope --steps 300 --save /tmp/recall", run);
+}
+
+const Registrar registrar("train", describe_train);
+
+}  // namespace
+}  // namespace poslab
