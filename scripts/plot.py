@@ -546,7 +546,10 @@ def main(argv):
 
 if __name__ == "__main__":
     try:
-        status = main(sys.argv[1:])
+        try:
+            status = main(sys.argv[1:])
+        except SystemExit as stop:  # --help
+            status = stop.code
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

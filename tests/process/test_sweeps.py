@@ -286,7 +286,8 @@ class Resume(ProcessTest):
                 "x.ndjson"]
         process = subprocess.Popen([poslab_process.binary, *slow], cwd=self.folder, env=environment())
         try:
-            while not (self.folder / "x.ndjson.partial").exists():
+            partial = self.folder / "x.ndjson.partial"
+            while not (partial.exists() and partial.stat().st_size > 0):
                 self.assertIsNone(process.poll())
                 time.sleep(0.002)
             self.refused("rotate", "--output", "x.ndjson", said="x.ndjson")

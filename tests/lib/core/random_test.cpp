@@ -11,6 +11,10 @@
 #include <sstream>
 #include <string>
 
+#ifdef __GLIBC__
+#include <gnu/libc-version.h>
+#endif
+
 #include "golden.h"
 
 namespace poslab {
@@ -73,6 +77,16 @@ void for_each_seed(const std::function<void(std::int64_t, const nlohmann::json&)
     ++seeds;
   }
   CHECK(seeds == 4);
+}
+
+// numpy takes the tail of its f32 normals from libc's log1pf, which glibc rounds correctly from 2.41 on.
+nlohmann::json f32_normals(std::int64_t seed, const nlohmann::json& want) {
+#ifdef __GLIBC__
+  if (std::stoi(std::string(gnu_get_libc_version()).substr(2)) >= 41) {
+    return golden("numpy_rng_glibc_2.41.json").at("seeds").at(std::to_string(seed)).at("normal_f32_1e6");
+  }
+#endif
+  return want.at("normal_f32_1e6");
 }
 
 }  // namespace
@@ -139,7 +153,7 @@ TEST_CASE("a million draws have numpy's checksums") {
     Generator normal(seed);
     check_million(want.at("normal_f64_1e6"), [&] { return normal.standard_normal(); });
     Generator normal_f32(seed);
-    check_million(want.at("normal_f32_1e6"), [&] { return normal_f32.standard_normal_f32(); });
+    check_million(f32_normals(seed, want), [&] { return normal_f32.standard_normal_f32(); });
     Generator uniform(seed);
     check_million(want.at("random_f64_1e6"), [&] { return uniform.uniform(); });
     Generator uniform_f32(seed);
