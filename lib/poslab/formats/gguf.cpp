@@ -95,7 +95,7 @@ class GgufCursor {
   GgufCursor(std::span<const std::byte> bytes, const std::string& path) : bytes_(bytes), path_(&path) {}
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw std::invalid_argument(fmt::format("[gguf] {}: {}.", *path_, what));
+    throw std::invalid_argument(fmt::format("[read_gguf] {}: {}.", *path_, what));
   }
 
   std::size_t position() const { return position_; }
@@ -163,10 +163,10 @@ class GgufCursor {
 std::string_view gguf_type_text(GgufType type) { return type_names[static_cast<std::size_t>(type)]; }
 
 void GgufFile::fail(const std::string& what) const {
-  throw std::invalid_argument(fmt::format("[gguf] {}: {}.", path(), what));
+  throw std::invalid_argument(fmt::format("[read_gguf] {}: {}.", path(), what));
 }
 
-GgufFile::GgufFile(const std::string& path) : file_(path, "gguf") {
+GgufFile::GgufFile(const std::string& path) : file_(path, "read_gguf") {
   const auto bytes = file_.bytes();
   if (bytes.size() < 4 || std::memcmp(bytes.data(), "GGUF", 4) != 0) {
     const std::string_view format = recognised_format(bytes);

@@ -49,7 +49,7 @@ class GgufCursor;
 // A mapped file, checked as a whole before anything of its size is allocated.
 class GgufFile {
  public:
-  // Throws std::invalid_argument "[gguf] PATH: ..." for a path that cannot be read, wrong magic (what the file is
+  // Throws std::invalid_argument "[read_gguf] PATH: ..." for a path that cannot be read, wrong magic (what the file is
   // instead, where recognised), another version or byte order, counts, strings and arrays that the file is too short
   // for (truncated), unknown value types, keys or tensors twice, arrays nested deeper than 4, bad alignment, tensors of
   // unknown types, more than 4 dimensions, sizes that overflow, rows that are no whole number of blocks, and bytes past

@@ -58,6 +58,8 @@ MappedFile::~MappedFile() {
 
 std::string_view recognised_format(std::span<const std::byte> bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  // Before pickles: the length of a header may look like the start of one.
+  if (text.size() > 8 && text[8] == '{' && text[6] == '\0' && text[7] == '\0') return "a safetensors file";
   constexpr std::string_view pickle =
       "a PyTorch pickle (a .bin or .pth file: it can run code when loaded and is not "
       "read; convert it to safetensors)";
@@ -72,7 +74,6 @@ std::string_view recognised_format(std::span<const std::byte> bytes) {
   if (text.starts_with("version https://git-lfs")) {
     return "a Git LFS pointer (the file itself was not fetched)";
   }
-  if (text.size() > 8 && text[8] == '{' && text[6] == '\0' && text[7] == '\0') return "a safetensors file";
   if (text.starts_with("{")) return "JSON text";
   return {};
 }

@@ -5,13 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "poslab/core/element_type.h"
+#include "poslab/formats/mapped_file.h"
 
 namespace poslab {
 
@@ -24,35 +25,54 @@ struct SafetensorsTensor {
   std::span<const std::byte> bytes;
 };
 
-// A file mapped into memory for as long as the object lives.
+// A file, or the shards of a model, mapped into memory for as long as the object lives.
 class SafetensorsFile {
  public:
-  // Checks the whole header before anything is read. Throws std::invalid_argument "[read_safetensors] PATH: ..." naming
-  // the tensor for: a path that cannot be read, a header longer than the file or 64 MiB, what is not JSON or has keys
-  // twice, unknown dtypes, shapes that overflow or do not fit their bytes, bytes beyond the file's end (a truncated
-  // file), and tensors that overlap or leave bytes between them.
+  // `path`: a .safetensors file, an index of shards (NAME.safetensors.index.json) or a folder that holds
+  // model.safetensors or model.safetensors.index.json. Checks every header before anything is read. Throws
+  // std::invalid_argument "[read_safetensors] PATH: ..." naming the tensor for: a path that cannot be read, a PyTorch
+  // pickle and other formats, a header longer than the file or 64 MiB, what is not JSON or has keys twice, unknown
+  // dtypes, shapes that overflow or do not fit their bytes, bytes beyond the file's end (a truncated file), tensors
+  // that overlap or leave bytes between them; and for shards that are missing, not plain file names, or disagree with
+  // the index about which tensors they hold.
   explicit SafetensorsFile(const std::string& path);
-  ~SafetensorsFile();
-  SafetensorsFile(const SafetensorsFile&) = delete;
-  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
 
-  const std::string& path() const { return path_; }
-  const std::vector<SafetensorsTensor>& tensors() const { return tensors_; }  // in the order of their bytes
-  const SafetensorsTensor* find(const std::string& name) const;               // null: there is none
+  const std::string& path() const { return path_; }  // of the file or index
+  // In the order of their bytes, shard after shard.
+  const std::vector<SafetensorsTensor>& tensors() const { return tensors_; }
+  const SafetensorsTensor* find(std::string_view name) const;  // null: there is none
+  // Of the first shard.
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
-  // The tensor's values, f32, f64, bf16 or f16, each as the nearest T (float or double). `out` has size elements.
-  // Throws std::invalid_argument for other types, naming the tensor.
+  // The tensor's values, f32, f64, bf16 or f16, each as the nearest T (float or double). Throws std::invalid_argument
+  // for other types, naming the tensor, and when `out` has not size elements.
   template <class T>
   void read(const SafetensorsTensor& tensor, std::span<T> out) const;
 
  private:
+  void read_header(const MappedFile& file);
+  void read_index();
+
   std::string path_;
-  void* mapped_ = nullptr;
-  std::size_t mapped_size_ = 0;
+  std::vector<MappedFile> files_;
   std::vector<SafetensorsTensor> tensors_;
+  std::map<std::string, std::size_t, std::less<>> index_;
   std::map<std::string, std::string> metadata_;
 };
+
+// A tensor to write, its bytes as they shall stand in the file.
+struct SafetensorsBytes {
+  std::string name;
+  std::string dtype_word;  // of shape and bytes, unchecked
+  std::vector<std::int64_t> shape;
+  std::span<const std::byte> bytes;
+};
+
+// Writes PATH.partial, syncs it and renames it, so that PATH is whole or as it was; tensors stand in the order given.
+// transformers reads only files whose metadata says {"format": "pt"}. Throws std::runtime_error "cannot write PATH:
+// <errno text>", after removing PATH.partial.
+void write_safetensors(const std::string& path, std::span<const SafetensorsBytes> tensors,
+                       const std::map<std::string, std::string>& metadata);
 
 // T's own type is written: F32 or F64.
 template <class T>
@@ -62,8 +82,6 @@ struct SafetensorsEntry {
   std::span<const T> values;
 };
 
-// Writes PATH.partial, syncs it and renames it, so that PATH is whole or as it was. Throws std::runtime_error "cannot
-// write PATH: <errno text>", after removing PATH.partial.
 template <class T>
 void write_safetensors(const std::string& path, std::span<const SafetensorsEntry<T>> entries,
                        const std::map<std::string, std::string>& metadata);

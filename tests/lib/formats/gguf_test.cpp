@@ -16,14 +16,14 @@ using namespace poslab;
 
 namespace {
 
-// What the reader says after "[gguf] PATH: ".
+// What the reader says after "[read_gguf] PATH: ".
 std::string error_of(const std::string& bytes) {
   const Scratch scratch;
   const std::string path = scratch.file(bytes, "a.gguf");
   try {
     const GgufFile file(path);
   } catch (const std::invalid_argument& e) {
-    const std::string text = e.what(), start = "[gguf] " + path + ": ";
+    const std::string text = e.what(), start = "[read_gguf] " + path + ": ";
     return text.rfind(start, 0) == 0 ? text.substr(start.size()) : "without the path: " + text;
   }
   return "no error";
@@ -85,7 +85,7 @@ TEST_CASE("gguf: what is asked for and not there") {
     try {
       ask();
     } catch (const std::invalid_argument& e) {
-      return std::string(e.what()).substr(std::string("[gguf] " + file.path() + ": ").size());
+      return std::string(e.what()).substr(std::string("[read_gguf] " + file.path() + ": ").size());
     }
     return "no error";
   };
@@ -128,11 +128,11 @@ TEST_CASE("gguf: paths that are no file") {
     return "no error";
   };
   const std::string absent = scratch.path("absent.gguf"), link = scratch.path("link.gguf");
-  CHECK(error(absent) == "[gguf] " + absent + ": cannot be read: No such file or directory.");
+  CHECK(error(absent) == "[read_gguf] " + absent + ": cannot be read: No such file or directory.");
   std::filesystem::create_symlink("nowhere.gguf", link);
-  CHECK(error(link) == "[gguf] " + link + ": is a symlink to nowhere.gguf, which does not exist.");
-  CHECK(error(scratch.path("")) == "[gguf] " + scratch.path("") + ": is a directory, not a file.");
-  CHECK(error("/dev/null") == "[gguf] /dev/null: is not a regular file.");
+  CHECK(error(link) == "[read_gguf] " + link + ": is a symlink to nowhere.gguf, which does not exist.");
+  CHECK(error(scratch.path("")) == "[read_gguf] " + scratch.path("") + ": is a directory, not a file.");
+  CHECK(error("/dev/null") == "[read_gguf] /dev/null: is not a regular file.");
   CHECK(error_of("") == "is empty (0 bytes).");
 }
 
