@@ -16,6 +16,7 @@ namespace poslab {
 
 // The helps that name a fallback which differs between experiments.
 struct RopeHelp {
+  std::string_view model = "a config.json, its folder, or a preset; supplies what no flag gives; absent: none";
   std::string_view rope_type = "how the frequencies are scaled; absent: the model's, else default";
   std::string_view head_dim = "channels of one attention head; absent: the model's, else 128";
   std::string_view original_max_position_embeddings =
@@ -37,7 +38,7 @@ struct RopeParams {
   std::optional<std::vector<double>> short_factor, long_factor;
 
   static void fields(auto& self, auto&& field, const RopeHelp& help = {}) {
-    field("model", self.model, "a config.json, its folder, or a preset; supplies what no flag gives; absent: none");
+    field("model", self.model, help.model);
     field("layer_type", self.layer_type, "which of the model's sets (full_attention, ...); absent: its first");
     field("rope_type", self.rope_type, help.rope_type);
     field("factor", self.factor, help.factor);

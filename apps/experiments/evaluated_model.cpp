@@ -1,0 +1,142 @@
+#include "experiments/evaluated_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <stdexcept>
+#include <utility>
+
+#include "poslab/models/checkpoint_config.h"
+#include "poslab/models/corpus.h"
+#include "poslab/models/trainer.h"
+
+namespace poslab {
+namespace {
+
+constexpr std::int64_t own_length = 32;
+constexpr std::int64_t own_steps = 150;
+constexpr std::int64_t task_tokens = 8192;
+
+[[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument("[text] " + sentence); }
+
+std::optional<Task> task_of(const CheckpointNotes& notes) {
+  const auto note = notes.find("task");
+  if (note == notes.end()) return std::nullopt;
+  for (const auto& [task, word] : words(Task{})) {
+    if (word == note->second) return task;
+  }
+  return std::nullopt;
+}
+
+void check_vocabulary(const std::vector<std::int64_t>& tokens, const std::string& path, std::int64_t vocab_size) {
+  const auto over = std::find_if(tokens.begin(), tokens.end(), [&](std::int64_t t) { return t >= vocab_size; });
+  if (over == tokens.end()) return;
+  refuse(fmt::format("{}: token {} at {} is past the model's vocabulary, 0 .. {}.", path, *over, over - tokens.begin(),
+                     vocab_size - 1));
+}
+
+}  // namespace
+
+TransformerConfig evaluated_config(const std::optional<std::string>& folder, Task own) {
+  if (folder) return read_config((std::filesystem::path(*folder) / "config.json").string()).config;
+  TransformerConfig c;
+  c.vocab_size = task_vocab_size(own);
+  c.d_model = 32;
+  c.n_layers = 2;
+  c.n_heads = c.n_kv_heads = 2;
+  c.head_dim = 16;
+  c.d_ff = 128;
+  c.max_position_embeddings = own_length;
+  c.rope = plain_rope(c.head_dim);
+  return c;
+}
+
+EvaluatedModel load_evaluated_model(const std::optional<std::string>& folder, Task own, const RunContext& context) {
+  if (folder) {
+    Checkpoint<float> loaded = load_checkpoint<float>(*folder);
+    const std::optional<Task> task = task_of(loaded.notes);
+    return {std::move(loaded.model), std::move(loaded.notes), *folder, task};
+  }
+  constexpr std::int64_t seed = 0;
+  Transformer<float> model = new_model(evaluated_config(folder, own), seed);
+  TrainOptions options;
+  options.steps = own_steps;
+  options.warmup = own_steps / 10;
+  options.seq_len = own_length;
+  options.learning_rate = 5e-3;
+  options.seed = seed;
+  options.threads = context.threads;
+  train(model, *task_source(own), options, {}, std::nullopt, [&](const TrainedStep& step) {
+    context.progress(static_cast<double>(step.step) / static_cast<double>(own_steps));
+  });
+  return {
+      std::move(model), {}, fmt::format("a small model trained here on {} ({} steps)", to_word(own), own_steps), own};
+}
+
+std::optional<std::string> past_the_table(const TransformerConfig& config, std::int64_t length) {
+  if (config.encoding != PositionEncoding::learned || length <= config.max_position_embeddings) return std::nullopt;
+  return fmt::format("refused: the learned table ends at {}", config.max_position_embeddings);
+}
+
+EvaluatedText::EvaluatedText(const TextParams& params, const EvaluatedModel& model) : params_(params) {
+  if ((params.tokens ? 1 : 0) + (params.text ? 1 : 0) + (params.task ? 1 : 0) > 1) {
+    refuse("tokens, text and task exclude each other: give one.");
+  }
+  if (params.positions && *params.positions < 1) {
+    refuse(fmt::format("positions must be at least 1 but got {}.", *params.positions));
+  }
+  const double share = params.held_out.value_or(1);
+  if (!(share > 0 && share <= 1)) refuse(fmt::format("held_out must be above 0 and at most 1 but got {}.", share));
+  const std::int64_t vocab_size = model.model.config().vocab_size;
+  if (!params.tokens && !params.text) {
+    task_ = params.task ? params.task : model.task;
+    if (!task_) refuse(fmt::format("give tokens or text: {} does not say what it was trained on.", model.name));
+    if (params.held_out) refuse("held_out needs tokens or text.");
+    if (task_vocab_size(*task_) != vocab_size) {
+      refuse(
+          fmt::format("task {} has {} tokens but the model {}.", to_word(*task_), task_vocab_size(*task_), vocab_size));
+    }
+    return;
+  }
+  std::vector<std::int64_t> tokens;
+  if (params.tokens) {
+    tokens = read_token_file(*params.tokens);
+    check_vocabulary(tokens, *params.tokens, vocab_size);
+  } else {
+    const std::optional<Vocabulary> vocabulary = Vocabulary::from_notes(model.notes);
+    if (!vocabulary) {
+      refuse(
+          fmt::format("text needs a checkpoint that was trained on a text; give {} its tokens as a .npy.", model.name));
+    }
+    tokens = vocabulary->encode(read_text(*params.text));
+  }
+  const auto used = std::ceil(static_cast<double>(tokens.size()) * share);
+  tokens.erase(tokens.begin(), tokens.end() - static_cast<std::ptrdiff_t>(used));
+  running_ = next_tokens(tokens);
+  const auto most = static_cast<std::size_t>(std::min(running_.size(), params.positions.value_or(running_.size())));
+  running_.tokens.resize(most);
+  running_.targets.resize(most);
+}
+
+std::string EvaluatedText::name() const {
+  return task_ ? fmt::format("task {}", to_word(*task_)) : params_.tokens ? *params_.tokens : *params_.text;
+}
+
+EvaluationText EvaluatedText::of_length(std::int64_t length) const {
+  if (!task_) return running_;
+  const std::int64_t n = std::max<std::int64_t>(1, params_.positions.value_or(task_tokens) / length);
+  EvaluationText text;
+  text.tokens.resize(static_cast<std::size_t>(n * length));
+  text.targets.resize(text.tokens.size());
+  Generator generator(params_.seed);
+  task_source(*task_)->draw(generator, n, length, text.tokens, text.targets);
+  return text;
+}
+
+std::optional<std::int64_t> EvaluatedText::longest() const {
+  return task_ ? std::nullopt : std::optional(running_.size());
+}
+
+}  // namespace poslab

@@ -1,0 +1,74 @@
+// The model that an experiment evaluates, and the text it is evaluated on: shared by perplexity and recall.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "experiments/experiment.h"
+#include "poslab/models/checkpoint.h"
+#include "poslab/models/evaluate.h"
+#include "poslab/models/tasks.h"
+
+namespace poslab {
+
+inline constexpr std::string_view evaluated_model_help =
+    "a checkpoint's folder, of train or of Hugging Face's Llama or GPT-2; absent: a small one, trained on the spot";
+
+struct EvaluatedModel {
+  Transformer<float> model;
+  CheckpointNotes notes;
+  std::string name;          // for a reader
+  std::optional<Task> task;  // that it was trained on, where its checkpoint says so
+};
+
+// The config of that model, without its weights. `own` is the task of the small model that stands in for no folder.
+TransformerConfig evaluated_config(const std::optional<std::string>& folder, Task own);
+
+// Loads the folder, or trains the small model (RoPE, 2 layers, d_model 32, 32 tokens; the same at every call).
+EvaluatedModel load_evaluated_model(const std::optional<std::string>& folder, Task own, const RunContext& context);
+
+// True, and a sentence for the rows, where a learned table has no vector for the last of `length` positions.
+std::optional<std::string> past_the_table(const TransformerConfig& config, std::int64_t length);
+
+// What to evaluate on: at most one of tokens, text and task.
+struct TextParams {
+  std::optional<std::string> tokens, text;
+  std::optional<double> held_out;
+  std::optional<Task> task;
+  std::optional<std::int64_t> positions;
+  std::int64_t seed = 1;
+
+  static void fields(auto& self, auto&& field) {
+    field("tokens", self.tokens, "a .npy of token numbers to evaluate on; absent: text, else task");
+    field("text", self.text, "a text file to evaluate on, for checkpoints trained on one; absent: tokens, else task");
+    field("held_out", self.held_out, "share at the end of tokens or text that is used; absent: all of it");
+    field("task", self.task, "a built-in task to evaluate on; absent: the checkpoint's");
+    field("positions", self.positions,
+          "tokens to evaluate on at most, from the start; absent: all, and of a task 8192 for each length", "tokens");
+    field("seed", self.seed, "seed of a task's texts");
+  }
+};
+
+// One running text, or a task's texts side by side, drawn anew for each length.
+class EvaluatedText {
+ public:
+  // Throws std::invalid_argument "[text] ..." for parameters that contradict each other and for a text or a task that
+  // does not fit the model's vocabulary.
+  EvaluatedText(const TextParams& params, const EvaluatedModel& model);
+
+  bool is_task() const { return task_.has_value(); }
+  std::string name() const;
+  // The text that contexts of `length` tokens are cut from.
+  EvaluationText of_length(std::int64_t length) const;
+  // The longest context there are tokens for; a task has any.
+  std::optional<std::int64_t> longest() const;
+
+ private:
+  TextParams params_;
+  std::optional<Task> task_;
+  EvaluationText running_;
+};
+
+}  // namespace poslab

@@ -1,0 +1,96 @@
+#include "experiments/model_rope.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+namespace poslab {
+namespace {
+
+[[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument("[rope] " + sentence); }
+
+bool gives_anything(const RopeParams& params) {
+  bool any = params.layer_type.has_value();
+  RopeParams::fields(params, [&](std::string_view name, const auto& value, std::string_view = {},
+                                 std::string_view = {}) { any = any || (name != "model" && value.has_value()); });
+  return any;
+}
+
+void require_same(const char* name, const std::optional<std::int64_t>& given, std::int64_t own) {
+  if (given && *given != own) refuse(fmt::format("{} {} is not the model's, which is {}.", name, *given, own));
+}
+
+template <class T, class U>
+void supply(std::optional<T>& flag, const std::optional<U>& own) {
+  if (!flag && own) flag = static_cast<T>(*own);
+}
+
+// The flags, with the model's values where they say nothing.
+RopeParams over_model(RopeParams p, const TransformerConfig& config) {
+  const RopeScaling& own = config.rope;
+  if (p.layer_type) refuse(fmt::format("layer_type '{}': the layers of this model are all alike.", *p.layer_type));
+  require_same("head_dim", p.head_dim, own.head_dim);
+  require_same("rotary_dim", p.rotary_dim, own.rotary_dim);
+  const RopeType type = p.rope_type.value_or(own.rope_type);
+  if (p.partial_rotary_factor && type != RopeType::proportional) {
+    refuse("partial_rotary_factor is fixed by the weights; only proportional reads it.");
+  }
+  p.model.reset();
+  p.head_dim = own.head_dim;
+  p.rotary_dim = own.rotary_dim;
+  if (type == RopeType::proportional && !p.partial_rotary_factor) p.partial_rotary_factor = own.partial_rotary_factor;
+  if (!p.rope_theta) p.rope_theta = own.rope_theta;
+  p.rope_type = type;
+  supply(p.factor, own.factor);
+  supply(p.original_max_position_embeddings, own.original_max_position_embeddings);
+  supply(p.max_position_embeddings, own.max_position_embeddings);
+  if (!p.max_position_embeddings) p.max_position_embeddings = config.max_position_embeddings;
+  if (type == own.rope_type) supply(p.attention_factor, own.attention_factor);
+  if (!p.beta_fast) p.beta_fast = own.beta_fast;
+  if (!p.beta_slow) p.beta_slow = own.beta_slow;
+  supply(p.mscale, own.mscale);
+  supply(p.mscale_all_dim, own.mscale_all_dim);
+  if (!p.truncate) p.truncate = own.truncate;
+  if (!p.yarn_ramp) p.yarn_ramp = own.yarn_ramp;
+  if (!p.low_freq_factor) p.low_freq_factor = own.low_freq_factor;
+  if (!p.high_freq_factor) p.high_freq_factor = own.high_freq_factor;
+  if (!p.short_factor && !own.short_factor.empty()) p.short_factor = own.short_factor;
+  if (!p.long_factor && !own.long_factor.empty()) p.long_factor = own.long_factor;
+  return p;
+}
+
+}  // namespace
+
+ModelRope model_rope(const RopeParams& params, const TransformerConfig& config, std::int64_t length) {
+  ModelRope out;
+  const bool given = gives_anything(params);
+  if (!turns_pairs(config.encoding)) {
+    if (given && params.rope_type != RopeType::default_) {
+      refuse(fmt::format("the model tells positions apart by {}, so there is no RoPE to scale.",
+                         to_word(config.encoding)));
+    }
+    return out;
+  }
+  out.rope_type = config.rope.rope_type;
+  out.factor = config.rope.factor;
+  if (!given) return out;
+  const ResolvedRope resolved = resolve_rope(over_model(params, config), {}, length);
+  out.frequencies = resolved_frequencies(resolved);
+  out.rope_type = resolved.scaling.rope_type;
+  out.factor = resolved.scaling.factor;
+  out.warnings = resolved.warnings;
+  return out;
+}
+
+std::string model_rope_left_out(const RopeParams& params, const TransformerConfig& config, std::int64_t length) {
+  if (!turns_pairs(config.encoding)) {
+    return params.rope_type == RopeType::default_ ? "" : "the model has no RoPE to scale";
+  }
+  try {
+    return rope_type_left_out(over_model(params, config), {}, length);
+  } catch (const std::invalid_argument&) {
+    return "";  // an error whatever the type: the run itself reports it
+  }
+}
+
+}  // namespace poslab
