@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -18,6 +19,7 @@
 #include "poslab/core/blas.h"
 #include "poslab/core/random.h"
 #include "poslab/core/tensor.h"
+#include "poslab/core/threads.h"
 #include "poslab/encodings/alibi.h"
 #include "poslab/encodings/learned.h"
 #include "poslab/encodings/rope.h"
@@ -205,11 +207,20 @@ std::vector<std::int64_t> resolve_order(const Setup& s, Generator& generator) {
   return order;
 }
 
+// Calls work(0) .. work(n - 1) from several threads, in blocks.
+void for_each_token(std::int64_t n, int threads, const std::function<void(std::int64_t)>& work) {
+  constexpr std::int64_t block = 64;
+  parallel_for((n + block - 1) / block, threads, [&](std::int64_t task) {
+    for (std::int64_t i = task * block; i < std::min(n, (task + 1) * block); ++i) work(i);
+  });
+}
+
 // One attention layer without output projection, as in the lesson, its weights drawn from the generator.
 template <class T>
 class Layer {
  public:
-  Layer(const Setup& s, Generator& generator) : s_(s), kv_dim_(s.n_kv_heads * s.head_dim) {
+  Layer(const Setup& s, Generator& generator, int threads)
+      : s_(s), kv_dim_(s.n_kv_heads * s.head_dim), threads_(threads) {
     const std::int64_t d = s.p.d_model;
     x_ = make_tensor<T>(s.n_vectors, d);
     draw(generator, x_.data(), s.n_vectors, d, d);
@@ -239,23 +250,19 @@ class Layer {
         options_.hook = t5_hook(generator.normals(32 * s.p.n_heads, 0.02), s.p.n_heads, s.p.mask == Mask::none);
         break;
     }
+    if (!learned_ && !waves_) projected_ = project(x_);
   }
 
   // The output [seq_len, d_model] of the text with token order[i] at place i.
-  Tensor<T, 2> attend(const std::vector<std::int64_t>& order, int threads) const {
+  Tensor<T, 2> attend(const std::vector<std::int64_t>& order) const {
     const std::int64_t n = s_.seq_len, d = s_.p.d_model;
-    Tensor<T, 2> qkv = make_tensor<T>(n, qkv_dim());
-    {
-      const Tensor<T, 2> input = embed(order);
-      parallel_gemm(Transpose::no, Transpose::no, n, qkv_dim(), d, 1, input.data(), d, w_.data(), qkv_dim(), 0,
-                    qkv.data(), qkv_dim(), threads);
-    }
+    const Tensor<T, 2> qkv = learned_ || waves_ ? project(seated(order)) : gathered(order);
     Tensor<T, 2> out = make_tensor<T>(n, d);
     const auto part = [&](std::int64_t column) {
       return HeadView<const T>{qkv.data() + column, s_.head_dim, qkv_dim()};
     };
     attention<T>({s_.p.n_heads, s_.n_kv_heads, n, n, s_.head_dim}, options_, part(0), part(d), part(d + kv_dim_),
-                 {out.data(), s_.head_dim, d}, threads);
+                 {out.data(), s_.head_dim, d}, threads_);
     return out;
   }
 
@@ -270,28 +277,42 @@ class Layer {
     }
   }
 
-  // The tokens' vectors, and for learned and sinusoidal encodings the positions' added to them.
-  Tensor<T, 2> embed(const std::vector<std::int64_t>& order) const {
+  // Query, key and value of each row of `input`, side by side.
+  Tensor<T, 2> project(const Tensor<T, 2>& input) const {
+    const auto n = static_cast<std::int64_t>(input.shape(0));
+    Tensor<T, 2> qkv = make_tensor<T>(n, qkv_dim());
+    parallel_gemm(Transpose::no, Transpose::no, n, qkv_dim(), s_.p.d_model, 1, input.data(), s_.p.d_model, w_.data(),
+                  qkv_dim(), 0, qkv.data(), qkv_dim(), threads_);
+    return qkv;
+  }
+
+  // A projection sees one token at a time: where nothing is added to the tokens, both texts share it.
+  Tensor<T, 2> gathered(const std::vector<std::int64_t>& order) const {
+    Tensor<T, 2> qkv = make_tensor<T>(s_.seq_len, qkv_dim());
+    for_each_token(s_.seq_len, threads_, [&](std::int64_t i) {
+      std::copy_n(projected_.data() + s_.vector_of[order[i]] * qkv_dim(), qkv_dim(), qkv.data() + i * qkv_dim());
+    });
+    return qkv;
+  }
+
+  // The tokens' vectors with their positions' added.
+  Tensor<T, 2> seated(const std::vector<std::int64_t>& order) const {
     const std::int64_t d = s_.p.d_model;
     Tensor<T, 2> input = make_tensor<T>(s_.seq_len, d);
     std::vector<double> wave(d);
     for (std::int64_t i = 0; i < s_.seq_len; ++i) {
-      const T* from = x_.data() + s_.vector_of[order[i]] * d;
-      T* to = input.data() + i * d;
-      if (!learned_ && !waves_) {
-        std::copy_n(from, d, to);
-        continue;
-      }
       if (waves_) waves_->fill(i, wave);
       const std::span<const double> seat = learned_ ? learned_->row(i) : wave;
-      for (std::int64_t c = 0; c < d; ++c) to[c] = from[c] + static_cast<T>(seat[c]);
+      const T* from = x_.data() + s_.vector_of[order[i]] * d;
+      for (std::int64_t c = 0; c < d; ++c) input.data()[i * d + c] = from[c] + static_cast<T>(seat[c]);
     }
     return input;
   }
 
   const Setup& s_;
   const std::int64_t kv_dim_;
-  Tensor<T, 2> x_, w_;
+  const int threads_;
+  Tensor<T, 2> x_, w_, projected_;
   AttentionOptions options_;
   std::optional<LearnedTable> learned_;
   std::optional<SinusoidalTable> waves_;
@@ -301,6 +322,7 @@ class Layer {
 struct Difference {
   double max = 0;
   bool same = true;
+  double squares = 0, squares_of_b = 0;  // sums over the row of (a - b)^2 and b^2
 };
 
 struct Tolerance {
@@ -325,6 +347,8 @@ Difference compare(std::int64_t d_model, Tolerance tolerance, const T* a, const 
     const double difference = std::abs(static_cast<double>(a[c]) - expected);
     result.max = std::max(result.max, difference);
     result.same = result.same && difference <= tolerance.absolute + tolerance.relative * std::abs(expected);
+    result.squares += difference * difference;
+    result.squares_of_b += expected * expected;
   }
   return result;
 }
@@ -403,13 +427,13 @@ template <class T>
 TypedReport<Summary, Row> run_as(const Setup& s, const RunContext& context) {
   const Params& p = s.p;
   Generator generator(p.seed);
-  const Layer<T> layer(s, generator);
+  const Layer<T> layer(s, generator, context.threads);
   const std::vector<std::int64_t> order = resolve_order(s, generator);
   std::vector<std::int64_t> in_order(order.size());
   std::iota(in_order.begin(), in_order.end(), 0);
-  Tensor<T, 2> plain = layer.attend(in_order, context.threads);
+  Tensor<T, 2> plain = layer.attend(in_order);
   context.progress(0.5);
-  Tensor<T, 2> shuffled = layer.attend(order, context.threads);
+  Tensor<T, 2> shuffled = layer.attend(order);
 
   TypedReport<Summary, Row> report;
   Summary& summary = report.summary;
@@ -420,33 +444,36 @@ TypedReport<Summary, Row> run_as(const Setup& s, const RunContext& context) {
   summary.equivariant = true;
   std::map<std::int64_t, std::int64_t> first_place;  // of each vector in the text
   for (std::int64_t i = s.seq_len - 1; i >= 0; --i) first_place[s.vector_of[i]] = i;
-  double squares = 0, output_squares = 0;
-  for (std::int64_t i = 0; i < s.seq_len; ++i) {
+  std::vector<Difference> differences(order.size());
+  report.rows.resize(order.size());
+  for_each_token(s.seq_len, context.threads, [&](std::int64_t i) {
     const T* mine = shuffled.data() + i * p.d_model;
     const T* expected = plain.data() + order[i] * p.d_model;
-    const Difference difference = compare(p.d_model, allowed, mine, expected);
-    Row row{i, order[i], std::nullopt, difference.max, difference.same, std::nullopt, std::nullopt};
-    if (i == 0 || difference.max > summary.max_abs_diff) {
-      summary.max_abs_diff = difference.max;
+    const Difference difference = differences[i] = compare(p.d_model, allowed, mine, expected);
+    Row& row =
+        report.rows[i] = {i, order[i], std::nullopt, difference.max, difference.same, std::nullopt, std::nullopt};
+    if (!p.words) return;
+    const T* first = plain.data() + first_place.at(s.vector_of[order[i]]) * p.d_model;
+    const Difference in_text = compare(p.d_model, allowed, expected, first);
+    const Difference in_shuffled = compare(p.d_model, allowed, mine, first);
+    row.word = s.text[order[i]];
+    row.word_diff = std::max(in_text.max, in_shuffled.max);
+    row.word_same = in_text.same && in_shuffled.same;
+  });
+  double squares = 0, output_squares = 0;
+  for (std::int64_t i = 0; i < s.seq_len; ++i) {
+    const Row& row = report.rows[i];
+    if (i == 0 || row.diff > summary.max_abs_diff) {
+      summary.max_abs_diff = row.diff;
       summary.worst_token = order[i];
     }
-    summary.equivariant = summary.equivariant && difference.same;
-    for (std::int64_t c = 0; c < p.d_model; ++c) {
-      const double e = static_cast<double>(expected[c]);
-      squares += (static_cast<double>(mine[c]) - e) * (static_cast<double>(mine[c]) - e);
-      output_squares += e * e;
-    }
+    summary.equivariant = summary.equivariant && row.same;
+    squares += differences[i].squares;
+    output_squares += differences[i].squares_of_b;
     if (p.words) {
-      const T* first = plain.data() + first_place[s.vector_of[order[i]]] * p.d_model;
-      const Difference in_text = compare(p.d_model, allowed, expected, first),
-                       in_shuffled = compare(p.d_model, allowed, mine, first);
-      row.word = s.text[order[i]];
-      row.word_diff = std::max(in_text.max, in_shuffled.max);
-      row.word_same = in_text.same && in_shuffled.same;
       summary.words_keep_output = summary.words_keep_output.value_or(true) && *row.word_same;
       summary.max_word_diff = std::max(summary.max_word_diff.value_or(0), *row.word_diff);
     }
-    report.rows.push_back(std::move(row));
   }
   summary.verdict = summary.equivariant ? Verdict::equivariant : Verdict::order_aware;
   if (p.mask == Mask::causal && p.encoding == Encoding::none) {

@@ -8,6 +8,10 @@
 
 namespace poslab {
 
+// Asks the system for huge pages behind memory that was not touched yet; many small pages cost more time to map than
+// to fill. Does nothing for small blocks, or where the system has none.
+void prefer_huge_pages(void* data, std::size_t bytes);
+
 // Owns `size` elements of a plain type. Not initialised unless asked: large scratch is written before it is read.
 template <class T>
 class AlignedBuffer {
@@ -28,7 +32,11 @@ class AlignedBuffer {
   struct Free {
     void operator()(T* p) const { ::operator delete(p, line); }
   };
-  static T* allocate(std::size_t size) { return static_cast<T*>(::operator new(size * sizeof(T), line)); }
+  static T* allocate(std::size_t size) {
+    void* data = ::operator new(size * sizeof(T), line);
+    prefer_huge_pages(data, size * sizeof(T));
+    return static_cast<T*>(data);
+  }
 
   std::size_t size_ = 0;
   std::unique_ptr<T, Free> data_;

@@ -7,6 +7,8 @@
 #include <span>
 #include <xtensor/xtensor.hpp>
 
+#include "poslab/core/aligned.h"
+
 namespace poslab {
 
 template <class T, std::size_t Rank>
@@ -15,7 +17,9 @@ using Tensor = xt::xtensor<T, Rank>;
 // A tensor of this shape, its values not initialised: make_tensor<float>(seq_len, d_model).
 template <class T, class... Sizes>
 Tensor<T, sizeof...(Sizes)> make_tensor(Sizes... sizes) {
-  return Tensor<T, sizeof...(Sizes)>::from_shape({static_cast<std::size_t>(sizes)...});
+  auto tensor = Tensor<T, sizeof...(Sizes)>::from_shape({static_cast<std::size_t>(sizes)...});
+  prefer_huge_pages(tensor.data(), tensor.size() * sizeof(T));
+  return tensor;
 }
 
 template <class T, std::size_t Rank>
