@@ -144,4 +144,6 @@ std::int64_t draw_recall(Task task, Generator& generator, std::int64_t distance,
   return tokens[place + 1];
 }
 
+std::int64_t recall_answers(Task task) { return task == Task::passkey ? passkeys : values; }
+
 }  // namespace poslab

@@ -40,5 +40,7 @@ void draw_task(Task task, Generator& generator, std::span<std::int64_t> tokens, 
 // (induction: rounded to an odd number, since keys and values take turns). Returns the answer. Throws
 // std::invalid_argument "[task] ..." for other tasks and for a distance that is not 2 .. tokens.size() - 2.
 std::int64_t draw_recall(Task task, Generator& generator, std::int64_t distance, std::span<std::int64_t> tokens);
+// How many answers are equally likely to that question.
+std::int64_t recall_answers(Task task);
 
 }  // namespace poslab
