@@ -1,0 +1,43 @@
+// Text to tokens and back with the vocabulary of a GGUF file: SentencePiece's BPE with byte fallback
+// (tokenizer.ggml.model "llama") and byte-level BPE ("gpt2").
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "poslab/formats/gguf.h"
+
+namespace poslab {
+
+class Tokenizer {
+ public:
+  // Throws std::invalid_argument "[tokenizer] PATH: ..." for another kind of vocabulary or pre-tokenizer (named, with
+  // what is supported; scripts/encode_text.py serves the rest), none at all, and parts that do not fit together.
+  explicit Tokenizer(const GgufFile& file);
+  ~Tokenizer();
+  Tokenizer(Tokenizer&&) noexcept;
+
+  std::int64_t size() const;
+  // The token that starts a text, where the file says that one does.
+  std::optional<std::int64_t> bos() const;
+
+  // No token is added at either end. Names of control tokens ("<s>") in the text count as text, unless parse_special.
+  // Text in another normal form than the model's (NFC for Qwen) is not normalised. Throws std::invalid_argument
+  // "[tokenizer] ..." with the byte offset of what is no valid UTF-8.
+  std::vector<std::int64_t> encode(std::string_view text, bool parse_special = false) const;
+
+  // Control tokens leave nothing. The bytes need not be valid UTF-8 when a character is cut. Throws
+  // std::invalid_argument for a token that is not 0 .. size() - 1.
+  std::string decode(std::span<const std::int64_t> tokens) const;
+
+ private:
+  struct Vocabulary;
+  std::unique_ptr<const Vocabulary> vocabulary_;
+};
+
+}  // namespace poslab

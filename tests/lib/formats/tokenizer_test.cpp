@@ -1,0 +1,104 @@
+#include "poslab/formats/tokenizer.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "gguf_bytes.h"
+#include "golden.h"
+#include "scratch.h"
+
+using namespace poslab;
+
+namespace {
+
+std::string error_of(const GgufBytes& bytes) {
+  const Scratch scratch;
+  const std::string path = scratch.file(bytes.bytes(), "a.gguf");
+  try {
+    const Tokenizer tokenizer{GgufFile(path)};
+  } catch (const std::invalid_argument& e) {
+    const std::string text = e.what(), start = "[tokenizer] " + path + ": ";
+    return text.rfind(start, 0) == 0 ? text.substr(start.size()) : text;
+  }
+  return "no error";
+}
+
+// A vocabulary of SentencePiece's kind: <unk>, ▁, a, b, ab.
+GgufBytes small() {
+  return GgufBytes()
+      .string("tokenizer.ggml.model", "llama")
+      .strings("tokenizer.ggml.tokens", {"<unk>", "\xe2\x96\x81", "a", "b", "ab"})
+      .numbers<float>("tokenizer.ggml.scores", 6, {0, -1, -2, -3, -0.5F});
+}
+
+}  // namespace
+
+TEST_CASE("tokenizer: the tokens of PyPI's sentencepiece and tokenizers, and their text again") {
+  const auto all = golden("tokenizers/tokenizers.json");
+  int vocabularies = 0;
+  for (const auto& [name, cases] : all.items()) {
+    if (name == "_meta") continue;
+    CAPTURE(name);
+    const Tokenizer tokenizer{GgufFile(golden_path("tokenizers/" + name + ".gguf"))};
+    for (const auto& expected : cases) {
+      const auto text = expected["text"].get<std::string>();
+      CAPTURE(text);
+      const auto tokens = expected["tokens"].get<std::vector<std::int64_t>>();
+      CHECK(tokenizer.encode(text) == tokens);
+      CHECK(tokenizer.decode(tokens) == expected["decoded"].get<std::string>());
+    }
+    ++vocabularies;
+  }
+  CHECK(vocabularies == 6);
+}
+
+TEST_CASE("tokenizer: control tokens are text unless asked for") {
+  const Tokenizer tokenizer{GgufFile(golden_path("tokenizers/spm_prefix.gguf"))};
+  CHECK(tokenizer.bos() == 1);
+  const auto tokens = tokenizer.encode("<s>the", true);
+  CHECK(tokens.front() == 1);
+  CHECK(tokenizer.decode(tokens) == "the");
+  CHECK(tokenizer.encode("<s>the").front() != 1);
+}
+
+TEST_CASE("tokenizer: a long run without spaces takes no longer than its length") {
+  const Tokenizer tokenizer{GgufFile(golden_path("tokenizers/bpe_gpt-2.gguf"))};
+  const std::string text(1 << 18, 'e');
+  CHECK(tokenizer.decode(tokenizer.encode(text)) == text);
+}
+
+TEST_CASE("tokenizer: unknown characters become the unknown token without byte tokens") {
+  const Scratch scratch;
+  const Tokenizer tokenizer{GgufFile(scratch.file(small().bytes(), "a.gguf"))};
+  CHECK(tokenizer.encode("abz") == std::vector<std::int64_t>{1, 4, 0});
+  CHECK(tokenizer.size() == 5);
+  CHECK_THROWS_WITH_AS(tokenizer.encode("ab\xff"), "[tokenizer] the text is no valid UTF-8 at byte 2.",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(tokenizer.encode("\xed\xa0\x80"), "[tokenizer] the text is no valid UTF-8 at byte 0.",
+                       std::invalid_argument);
+  const std::vector<std::int64_t> past = {5};
+  CHECK_THROWS_WITH_AS(tokenizer.decode(past), "[tokenizer] token 5 is not 0 .. 4.", std::invalid_argument);
+}
+
+TEST_CASE("tokenizer: vocabularies that are wrong") {
+  CHECK(error_of(GgufBytes()) == "holds no tokenizer (tokenizer.ggml.model).");
+  CHECK(error_of(GgufBytes().string("tokenizer.ggml.model", "bert")) ==
+        "has a tokenizer of kind bert; llama and gpt2 are read, scripts/encode_text.py serves others.");
+  CHECK(error_of(GgufBytes().string("tokenizer.ggml.model", "llama")) == "tokenizer.ggml.tokens is empty.");
+  CHECK(error_of(small().numbers<std::int32_t>("tokenizer.ggml.token_type", 5, {1})) ==
+        "has 1 token types for 5 tokens.");
+  CHECK(error_of(small().numbers<std::int32_t>("tokenizer.ggml.token_type", 5, {1, 1, 1, 1, 9})) ==
+        "token 4 has the unknown type 9.");
+  CHECK(error_of(small().numbers<std::int32_t>("tokenizer.ggml.token_type", 5, {1, 1, 1, 1, 6})) ==
+        "byte token 4 is written ab, not <0x00>.");
+  CHECK(error_of(small().u32("tokenizer.ggml.bos_token_id", 5)) ==
+        "tokenizer.ggml.bos_token_id is 5, past the 5 tokens.");
+  CHECK(error_of(GgufBytes().string("tokenizer.ggml.model", "llama").strings("tokenizer.ggml.tokens", {"a"})) ==
+        "has 0 scores for 1 tokens.");
+  const GgufBytes bpe = GgufBytes().string("tokenizer.ggml.model", "gpt2").strings("tokenizer.ggml.tokens", {"a"});
+  CHECK(error_of(bpe) == "has no token for the byte 0x00.");
+  CHECK(error_of(GgufBytes(bpe).string("tokenizer.ggml.pre", "odd")).find("cuts words in the way odd; gpt-2, phi-2") ==
+        0);
+}
