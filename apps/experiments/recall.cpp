@@ -188,10 +188,10 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
   s.encoding = config.encoding;
   s.trained_length = trained_length(config);
   s.chance = 1.0 / static_cast<double>(recall_answers(*task));
-  Picture picture{.kind = PictureKind::lines,
-                  .title = "accuracy against distance",
-                  .x_label = "distance (tokens)",
-                  .y_label = "accuracy"};
+  Picture picture;
+  picture.title = "accuracy against distance";
+  picture.x_label = "distance (tokens)";
+  picture.y_label = "accuracy";
   double right_within = 0, right_beyond = 0;
   std::int64_t trials_within = 0, trials_beyond = 0;
   const std::vector<std::int64_t> lengths = text_lengths(p, s.trained_length);

@@ -1,0 +1,444 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/evaluated_model.h"
+#include "experiments/experiment.h"
+#include "poslab/core/student.h"
+#include "poslab/models/corpus.h"
+#include "poslab/models/evaluate.h"
+#include "poslab/models/tasks.h"
+#include "poslab/models/trainer.h"
+
+namespace poslab {
+namespace {
+
+struct Params {
+  std::vector<PositionEncoding> encodings = {PositionEncoding::rope, PositionEncoding::alibi};
+  std::vector<std::int64_t> seeds = {0, 1};
+  std::optional<Task> task;
+  std::optional<std::string> text;
+  std::int64_t seq_len = 32;
+  std::vector<std::int64_t> multiples = {1, 2, 4, 8};
+  std::int64_t positions = 4096;
+  std::int64_t d_model = 32, n_layers = 2, n_heads = 2, steps = 100, batch_size = 16;
+  double learning_rate = 5e-3;
+  std::vector<RopeType> extend_types;
+  std::vector<std::int64_t> extend_steps = {0};
+  std::int64_t extend_multiple = 4;
+
+  static void fields(auto& self, auto&& field) {
+    field("encodings", self.encodings, "what tells positions apart, one model each");
+    field("seeds", self.seeds, "a model per seed and encoding: the same batches for every encoding");
+    field("task", self.task, "a built-in task; absent: passkey, unless text is given");
+    field("text", self.text, "a text file, read as characters: nine tenths train, the last tenth evaluates");
+    field("seq_len", self.seq_len, "length of training", "tokens");
+    field("multiples", self.multiples, "how many times that length to evaluate at");
+    field("positions", self.positions, "tokens to evaluate on at each length, about", "tokens");
+    field("d_model", self.d_model, "values of a token's vector", "channels");
+    field("n_layers", self.n_layers, "layers");
+    field("n_heads", self.n_heads, "attention heads");
+    field("steps", self.steps, "steps of training");
+    field("batch_size", self.batch_size, "texts per step");
+    field("learning_rate", self.learning_rate, "the schedule's peak: linear warm-up, then a cosine to a tenth");
+    field("extend_types", self.extend_types, "scalings to try on the trained RoPE models; empty: none");
+    field("extend_steps", self.extend_steps,
+          "steps of further training with each scaling, 0: none, at the longer length and the same tokens per step");
+    field("extend_multiple", self.extend_multiple, "how many times the length the scalings aim at");
+  }
+};
+
+struct Summary {
+  std::int64_t trained_length = 0, trained_models = 0, parameters = 0, vocab_size = 0;
+  std::string resolved_text;
+  double chance_nll = 0;
+
+  static void fields(auto& self, auto&& field) {
+    field("trained_length", self.trained_length, "length of training", "tokens");
+    field("trained_models", self.trained_models, "models trained, further training included");
+    field("parameters", self.parameters, "numbers that each model trains (the last one's)");
+    field("vocab_size", self.vocab_size, "distinct tokens");
+    field("resolved_text", self.resolved_text, "what was learned");
+    field("chance_nll", self.chance_nll, "ln(vocab_size): every token equally likely", "nats/token");
+  }
+};
+
+struct Row {
+  PositionEncoding encoding = PositionEncoding::rope;
+  std::optional<RopeType> scaling;
+  std::int64_t extra_steps = 0, seed = 0, length = 0;
+  std::optional<double> mean_nll, accuracy;
+  std::int64_t tokens = 0;
+  std::optional<double> mean, low, high;
+  std::optional<double> difference, difference_low, difference_high;
+  std::string note;
+
+  static void fields(auto& self, auto&& field) {
+    field("encoding", self.encoding, "what tells positions apart");
+    field("scaling", self.scaling, "of the RoPE frequencies (null: as trained)");
+    field("extra_steps", self.extra_steps, "further training with this scaling");
+    field("seed", self.seed, "of the first values and the batches");
+    field("length", self.length, "context length", "tokens");
+    field("mean_nll", self.mean_nll, "mean of -ln p(token), mode chunks", "nats/token");
+    field("accuracy", self.accuracy, "share of targets that the model finds likeliest");
+    field("tokens", self.tokens, "tokens scored", "tokens");
+    field("mean", self.mean, "mean of mean_nll over the seeds", "nats/token");
+    field("low", self.low, "lower end of its 95 percent interval (Student's t over the seeds)", "nats/token");
+    field("high", self.high, "upper end", "nats/token");
+    field("difference", self.difference, "mean_nll minus the first encoding's of the same seed, mean over the seeds",
+          "nats/token");
+    field("difference_low", self.difference_low, "lower end of its 95 percent interval, seeds paired", "nats/token");
+    field("difference_high", self.difference_high, "upper end", "nats/token");
+    field("note", self.note, "why there is no number");
+  }
+};
+
+[[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument("[extrapolate] " + sentence); }
+
+void require_within(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
+  if (value < least || value > most) refuse(fmt::format("{} must be {} .. {} but got {}.", name, least, most, value));
+}
+
+template <class V>
+void require_distinct(const char* name, const std::vector<V>& values) {
+  if (values.empty()) refuse(fmt::format("{} must not be empty.", name));
+  for (auto i = values.begin(); i != values.end(); ++i) {
+    if (std::find(values.begin(), i, *i) != i) refuse(fmt::format("{} names a value twice.", name));
+  }
+}
+
+void check(const Params& p) {
+  if (p.task && p.text) refuse("task and text exclude each other: give one.");
+  require_distinct("encodings", p.encodings);
+  require_distinct("seeds", p.seeds);
+  require_distinct("multiples", p.multiples);
+  require_distinct("extend_steps", p.extend_steps);
+  if (!p.extend_types.empty()) require_distinct("extend_types", p.extend_types);
+  for (std::int64_t seed : p.seeds) require_within("seeds", seed, 0, std::numeric_limits<std::int64_t>::max());
+  require_within("seq_len", p.seq_len, 8, 1 << 16);
+  for (std::int64_t multiple : p.multiples) require_within("multiples", multiple, 1, 1 << 10);
+  require_within("positions", p.positions, 1, 1 << 28);
+  require_within("n_layers", p.n_layers, 1, 1 << 10);
+  require_within("d_model", p.d_model, 2, 1 << 14);
+  require_within("n_heads", p.n_heads, 1, p.d_model);
+  require_within("steps", p.steps, 1, 1 << 30);
+  require_within("batch_size", p.batch_size, 1, 1 << 16);
+  for (std::int64_t steps : p.extend_steps) require_within("extend_steps", steps, 0, 1 << 30);
+  require_within("extend_multiple", p.extend_multiple, 2, 1 << 10);
+  if (p.d_model % p.n_heads != 0)
+    refuse(fmt::format("d_model {} is not divisible by n_heads {}.", p.d_model, p.n_heads));
+  if (!(p.learning_rate > 0 && std::isfinite(p.learning_rate))) {
+    refuse(fmt::format("learning_rate must be above 0 but got {}.", p.learning_rate));
+  }
+  for (RopeType type : p.extend_types) {
+    if (type == RopeType::longrope || type == RopeType::default_ || type == RopeType::proportional) {
+      refuse(fmt::format("extend_types cannot be {}; it has no factor to stretch by.", to_word(type)));
+    }
+  }
+}
+
+// What models learn from and what they are asked.
+class Material {
+ public:
+  explicit Material(const Params& p) : p_(p), task_(p.task.value_or(Task::passkey)) {
+    if (!p.text) {
+      source_ = task_source(task_);
+      return;
+    }
+    const std::string text = read_text(*p.text);
+    const Vocabulary vocabulary = Vocabulary::characters_of(text);
+    std::vector<std::int64_t> tokens = vocabulary.encode(text);
+    const std::ptrdiff_t held_out = std::ssize(tokens) / 10;
+    held_out_ = next_tokens(std::span(tokens).last(static_cast<std::size_t>(held_out)));
+    tokens.resize(tokens.size() - static_cast<std::size_t>(held_out));
+    // Further training reads longer stretches.
+    const std::int64_t longest = p.seq_len * (p.extend_types.empty() ? 1 : p.extend_multiple);
+    source_ = text_source(std::move(tokens), vocabulary.size(), longest);
+  }
+
+  const BatchSource& source() const { return *source_; }
+  std::string name() const { return p_.text ? *p_.text : fmt::format("task {}", to_word(task_)); }
+
+  // Whole windows of `length`; a task's are drawn from a seed that no run of training uses for its batches.
+  EvaluationText asked(std::int64_t length) const {
+    const std::int64_t n = std::max<std::int64_t>(1, p_.positions / length);
+    if (p_.text) {
+      EvaluationText text = held_out_;
+      const auto size = static_cast<std::size_t>(std::min(n, held_out_.size() / length) * length);
+      if (size == 0) {
+        refuse(fmt::format("the last tenth of the text has {} tokens, too few for a length of {}.",
+                           held_out_.size() + 1, length));
+      }
+      text.tokens.resize(size);
+      text.targets.resize(size);
+      return text;
+    }
+    constexpr std::int64_t seed = 0x5eed;
+    EvaluationText text;
+    text.tokens.resize(static_cast<std::size_t>(n * length));
+    text.targets.resize(text.tokens.size());
+    Generator generator(seed);
+    source_->draw(generator, n, length, text.tokens, text.targets);
+    return text;
+  }
+
+ private:
+  const Params& p_;
+  const Task task_;
+  std::unique_ptr<BatchSource> source_;
+  EvaluationText held_out_;
+};
+
+TransformerConfig study_config(const Params& p, PositionEncoding encoding, std::int64_t vocab_size) {
+  TransformerConfig c;
+  c.vocab_size = vocab_size;
+  c.d_model = p.d_model;
+  c.n_layers = p.n_layers;
+  c.n_heads = c.n_kv_heads = p.n_heads;
+  c.head_dim = p.d_model / p.n_heads;
+  c.d_ff = 4 * p.d_model;
+  c.encoding = encoding;
+  c.max_position_embeddings = p.seq_len;
+  c.rope = plain_rope(c.head_dim);
+  // FIRE's paper starts from a quarter of the training length: 512 of 2048 tokens.
+  c.fire_length = static_cast<double>(p.seq_len) / 4;
+  return c;
+}
+
+// The same values, their frequencies scaled by the factor whatever the length.
+Transformer<float> rescaled(const Params& p, const Transformer<float>& model, RopeType type) {
+  TransformerConfig c = model.config();
+  const auto trained = static_cast<double>(p.seq_len);
+  c.rope.rope_type = type;
+  c.rope.factor = static_cast<double>(p.extend_multiple);
+  c.rope.original_max_position_embeddings = trained;
+  c.rope.max_position_embeddings = trained;  // what dynamic takes for the trained length
+  c.max_position_embeddings = p.seq_len * p.extend_multiple;
+  Transformer<float> out(c);
+  std::ranges::copy(model.values(), out.values().begin());
+  return out;
+}
+
+// One model of the study, before its results are compared.
+struct Variant {
+  PositionEncoding encoding;
+  std::optional<RopeType> scaling;
+  std::int64_t extra_steps = 0;
+
+  std::string name() const {
+    std::string text(to_word(encoding));
+    if (scaling) text += fmt::format(" + {}", to_word(*scaling));
+    if (extra_steps > 0) text += fmt::format(" + {} steps", extra_steps);
+    return text;
+  }
+};
+
+std::vector<Variant> variants_of(const Params& p, PositionEncoding encoding) {
+  std::vector<Variant> variants = {{encoding, std::nullopt, 0}};
+  if (encoding != PositionEncoding::rope) return variants;
+  for (RopeType type : p.extend_types) {
+    for (std::int64_t steps : p.extend_steps) variants.push_back({encoding, type, steps});
+  }
+  return variants;
+}
+
+class Study {
+ public:
+  Study(const Params& p, const RunContext& context) : p_(p), context_(context), material_(p) {
+    for (std::int64_t multiple : p.multiples) asked_.emplace(p.seq_len * multiple, EvaluationText());
+    for (auto& [length, text] : asked_) text = material_.asked(length);
+    for (PositionEncoding encoding : p.encodings) {
+      total_steps_ += p.steps;
+      for (const Variant& variant : variants_of(p, encoding)) total_steps_ += variant.extra_steps;
+    }
+    total_steps_ *= std::ssize(p.seeds);
+  }
+
+  // Rows by encoding, scaling, steps, seed and length.
+  TypedReport<Summary, Row> run() {
+    summary_.trained_length = p_.seq_len;
+    summary_.vocab_size = material_.source().vocab_size();
+    summary_.chance_nll = std::log(static_cast<double>(summary_.vocab_size));
+    summary_.resolved_text = material_.name();
+    for (PositionEncoding encoding : p_.encodings) {
+      const std::vector<Variant> variants = variants_of(p_, encoding);
+      std::vector<std::vector<Row>> rows(variants.size());
+      for (std::int64_t seed : p_.seeds) {
+        Transformer<float> model = new_model(study_config(p_, encoding, material_.source().vocab_size()), seed);
+        train_on(model, seed, p_.steps, p_.seq_len);
+        for (std::size_t v = 0; v < variants.size(); ++v) {
+          const Variant& variant = variants[v];
+          if (!variant.scaling) {
+            evaluate(model, variant, seed, rows[v]);
+            continue;
+          }
+          Transformer<float> longer = rescaled(p_, model, *variant.scaling);
+          if (variant.extra_steps > 0) {
+            train_on(longer, seed, variant.extra_steps, p_.seq_len * p_.extend_multiple);
+          }
+          evaluate(longer, variant, seed, rows[v]);
+        }
+        summary_.parameters = model.layout().size();
+      }
+      for (std::vector<Row>& of_variant : rows) {
+        compare(of_variant);
+        report_.rows.insert(report_.rows.end(), of_variant.begin(), of_variant.end());
+      }
+      for (const Variant& variant : variants) variants_.push_back(variant);
+    }
+    return finish();
+  }
+
+ private:
+  void train_on(Transformer<float>& model, std::int64_t seed, std::int64_t steps, std::int64_t length) {
+    TrainOptions options;
+    options.steps = steps;
+    options.seq_len = length;
+    options.batch_size = std::max<std::int64_t>(1, p_.batch_size * p_.seq_len / length);
+    options.learning_rate = p_.learning_rate;
+    options.warmup = std::clamp<std::int64_t>(steps / 10, 1, 100);
+    options.seed = seed;
+    options.threads = context_.threads;
+    const TrainResult result = train(model, material_.source(), options, {}, std::nullopt, [&](const TrainedStep& s) {
+      context_.status(fmt::format("{} seed {}: loss {:.3f}", to_word(model.config().encoding), seed, s.loss));
+      context_.progress(static_cast<double>(++steps_done_) / static_cast<double>(total_steps_));
+    });
+    if (result.interrupted) throw std::runtime_error("[extrapolate] interrupted.");
+    ++summary_.trained_models;
+  }
+
+  void evaluate(const Transformer<float>& model, const Variant& variant, std::int64_t seed,
+                std::vector<Row>& rows) const {
+    for (const auto& [length, text] : asked_) {
+      Row row;
+      row.encoding = variant.encoding;
+      row.scaling = variant.scaling;
+      row.extra_steps = variant.extra_steps;
+      row.seed = seed;
+      row.length = length;
+      if (const std::optional<std::string> refused = past_the_table(model.config(), length)) {
+        row.note = *refused;
+      } else {
+        ForwardOptions options;
+        options.threads = context_.threads;
+        std::vector<double> nll;
+        double right = 0;
+        for (const ScoredToken& token :
+             score_windows<float>(model, text, covering_chunks(text.size(), length), options)) {
+          nll.push_back(token.nll);
+          right += token.right;
+        }
+        const MeanLoss loss = mean_loss(nll);
+        row.mean_nll = loss.mean_nll;
+        row.tokens = loss.tokens;
+        row.accuracy = right / static_cast<double>(loss.tokens);
+      }
+      rows.push_back(std::move(row));
+    }
+  }
+
+  // Fills what the rows of one variant say about its seeds, alone and beside the first encoding's.
+  void compare(std::vector<Row>& rows) {
+    for (const auto& asked : asked_) {
+      const std::int64_t length = asked.first;
+      std::vector<double> values, differences;
+      for (const Row& row : rows) {
+        if (row.length != length || !row.mean_nll) continue;
+        values.push_back(*row.mean_nll);
+        const auto base = base_.find({row.seed, length});
+        if (base != base_.end()) differences.push_back(*row.mean_nll - base->second);
+      }
+      const ConfidenceInterval all = confidence_interval(values), paired = confidence_interval(differences);
+      for (Row& row : rows) {
+        if (row.length != length || values.empty()) continue;
+        row.mean = all.mean;
+        row.low = all.low;
+        row.high = all.high;
+        if (differences.empty()) continue;
+        row.difference = paired.mean;
+        row.difference_low = paired.low;
+        row.difference_high = paired.high;
+      }
+    }
+    if (!base_.empty()) return;
+    for (const Row& row : rows) {
+      if (row.mean_nll) base_[{row.seed, row.length}] = *row.mean_nll;
+    }
+  }
+
+  TypedReport<Summary, Row> finish() {
+    report_.summary = summary_;
+    std::string text = fmt::format("Trained on {} at {} tokens, {} steps, {} seeds; nats/token, mean over the seeds:\n",
+                                   summary_.resolved_text, p_.seq_len, p_.steps, p_.seeds.size());
+    Picture picture;
+    picture.title = fmt::format("trained at {} tokens", p_.seq_len);
+    picture.x_label = "length (tokens)";
+    picture.y_label = "mean_nll (nats/token)";
+    bool scaled = false, noted = false;
+    for (const Variant& variant : variants_) {
+      Series series{variant.name(), {}, {}};
+      text += fmt::format("{:>24}:", series.name);
+      for (const Row& row : report_.rows) {
+        const bool same = row.encoding == variant.encoding && row.scaling == variant.scaling &&
+                          row.extra_steps == variant.extra_steps;
+        if (!same || row.seed != p_.seeds.front()) continue;
+        text +=
+            row.mean ? fmt::format("  {}: {:.3f}", row.length, *row.mean) : fmt::format("  {}: refused", row.length);
+        noted = noted || !row.note.empty();
+        if (!row.mean) continue;
+        series.x.push_back(static_cast<double>(row.length));
+        series.y.push_back(*row.mean);
+      }
+      text += '\n';
+      scaled = scaled || variant.scaling;
+      picture.series.push_back(std::move(series));
+    }
+    text += fmt::format("Knowing nothing is {:.3f}; low and high say how far the seeds spread.", summary_.chance_nll);
+    report_.conclusion = std::move(text);
+    report_.pictures.push_back(std::move(picture));
+    report_.columns = {"encoding"};
+    if (scaled) report_.columns.insert(report_.columns.end(), {"scaling", "extra_steps"});
+    report_.columns.insert(report_.columns.end(),
+                           {"seed", "length", "mean_nll", "accuracy", "tokens", "mean", "low", "high"});
+    if (variants_.size() > 1) {
+      report_.columns.insert(report_.columns.end(), {"difference", "difference_low", "difference_high"});
+    }
+    if (noted) report_.columns.push_back("note");
+    return std::move(report_);
+  }
+
+  const Params& p_;
+  const RunContext& context_;
+  const Material material_;
+  std::map<std::int64_t, EvaluationText> asked_;                  // by length
+  std::map<std::pair<std::int64_t, std::int64_t>, double> base_;  // by seed and length: the first variant's loss
+  std::vector<Variant> variants_;
+  std::int64_t total_steps_ = 0, steps_done_ = 0;
+  Summary summary_;
+  TypedReport<Summary, Row> report_;
+};
+
+TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
+  check(p);
+  return Study(p, context).run();
+}
+
+Experiment describe_extrapolate() {
+  return describe<Params, Summary, Row>(
+      "extrapolate", "Trained on short texts, how does each encoding do on longer ones?",
+      "poslab extrapolate --encodings none,learned,rope,alibi --seeds 0,1 --steps 60", run);
+}
+
+const Registrar registrar("extrapolate", describe_extrapolate);
+
+}  // namespace
+}  // namespace poslab
