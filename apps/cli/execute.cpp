@@ -299,6 +299,10 @@ int run_sweep(const Experiment& experiment, const Invocation& call, const Stream
   bool all_expected = true;
   std::vector<std::string> notes_told;
 
+  const auto failure_at = [&](std::int64_t i, const std::exception& error) {
+    const Record record = sweep.point(call.base, points[static_cast<std::size_t>(i)]);
+    return std::runtime_error(fmt::format("at {}: {}", sweep.describe(record), error.what()));
+  };
   const auto compute = [&](std::int64_t i) {
     Record record = sweep.point(call.base, points[static_cast<std::size_t>(i)]);
     Point point;
@@ -318,8 +322,7 @@ int run_sweep(const Experiment& experiment, const Invocation& call, const Stream
       }
       point.document = std::move(document);
     } catch (const std::exception& error) {
-      throw std::runtime_error(fmt::format(
-          "at {}: {}", sweep.describe(sweep.point(call.base, points[static_cast<std::size_t>(i)])), error.what()));
+      throw failure_at(i, error);
     }
     return point;
   };
@@ -339,7 +342,11 @@ int run_sweep(const Experiment& experiment, const Invocation& call, const Stream
         target.writer().flush();
       }
     } else if (call.format == Format::csv) {
-      csv.write(*point.document);
+      try {
+        csv.write(*point.document);
+      } catch (const std::invalid_argument& error) {
+        throw failure_at(i, error);
+      }
       target.writer().flush();
     } else {
       summaries.add(*point.document);

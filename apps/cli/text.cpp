@@ -176,8 +176,25 @@ std::string SummaryTable::text() const {
     header.push_back(spec.name);
     left.push_back(is_text(spec));
   }
+  // What no point changes is said once, so that what changes fits beside each other.
+  std::string constant;
+  std::vector<std::string> shown_header;
+  std::vector<bool> shown_left;
+  std::vector<std::vector<std::string>> shown(lines_.size());
+  for (std::size_t c = 0; c < header.size(); ++c) {
+    const bool varies =
+        c < swept_.size() || lines_.size() < 2 ||
+        std::any_of(lines_.begin(), lines_.end(), [&](const auto& line) { return line[c] != lines_.front()[c]; });
+    if (varies) {
+      shown_header.push_back(header[c]);
+      shown_left.push_back(left[c]);
+      for (std::size_t i = 0; i < lines_.size(); ++i) shown[i].push_back(lines_[i][c]);
+    } else if (lines_.front()[c] != "-") {
+      constant += fmt::format("{}{} {}", constant.empty() ? "at every point: " : ", ", header[c], lines_.front()[c]);
+    }
+  }
   return bold(fmt::format("{}: {}", experiment_.name, experiment_.question), style_.color) + "\n\n" +
-         table(header, lines_, left, style_.color);
+         table(shown_header, shown, shown_left, style_.color) + (constant.empty() ? "" : "\n" + constant + "\n");
 }
 
 }  // namespace poslab::cli
