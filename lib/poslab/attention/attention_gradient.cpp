@@ -2,163 +2,278 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "poslab/core/aligned.h"
-#include "poslab/core/blas.h"
 #include "poslab/core/threads.h"
+#include "poslab/kernels/attention_gradient.kernel.h"
+#include "poslab/kernels/isa.h"
 
 namespace poslab {
 namespace {
 
-constexpr std::int64_t tile_rows = 64;
+using kernels::gradient_rows;
 
-// Queries first .. first + rows - 1 of one head against the keys that any of them sees.
-struct Tile {
-  std::int64_t first, rows, first_key, n_keys;
+// Queries whose weights stand in memory together.
+constexpr std::int64_t panels = 2;
+constexpr std::int64_t tile_rows = panels * gradient_rows;
 
-  std::int64_t begin(std::int64_t row, std::int64_t window) const {
-    return window == 0 ? 0 : std::max<std::int64_t>(first + row - window + 1, 0);
-  }
-};
-
-template <class Run>
-void for_each_tile(std::int64_t seq_len, std::int64_t window, const Run& run) {
-  for (std::int64_t first = 0; first < seq_len; first += tile_rows) {
-    Tile tile{first, std::min(tile_rows, seq_len - first), 0, 0};
-    tile.first_key = tile.begin(0, window);
-    tile.n_keys = first + tile.rows - tile.first_key;
-    run(tile);
+template <class T>
+const kernels::AttentionGradientKernel<T>& kernel_of() {
+  const kernels::AttentionGradientKernels& table = POSLAB_CHOOSE_ISA(active_isa(), attention_gradient_kernels);
+  if constexpr (std::is_same_v<T, float>) {
+    return table.f32;
+  } else {
+    return table.f64;
   }
 }
 
-// One head of one batch entry.
+std::int64_t round_up(std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+// One batch entry's key-value head and the queries that read it, with the scratch of one task.
 template <class T>
-class Head {
+class HeadTask {
  public:
-  Head(const AttentionBatch<T>& a, std::int64_t entry, std::int64_t head)
-      : a_(a),
-        head_(head),
-        width_((a.n_heads + 2 * a.n_kv_heads) * a.head_dim),
-        out_width_(a.n_heads * a.head_dim),
-        scale_(static_cast<T>(1 / std::sqrt(static_cast<double>(a.head_dim)))) {
-    const std::int64_t kv = head / (a.n_heads / a.n_kv_heads);
-    q_at_ = entry * a.seq_len * width_ + head * a.head_dim;
-    k_at_ = entry * a.seq_len * width_ + (a.n_heads + kv) * a.head_dim;
-    v_at_ = k_at_ + a.n_kv_heads * a.head_dim;
-    out_at_ = entry * a.seq_len * out_width_ + head * a.head_dim;
-    lse_at_ = (entry * a.n_heads + head) * a.seq_len;
-  }
+  HeadTask(const AttentionBatch<T>& attention, std::int64_t entry, std::int64_t kv)
+      : a_(attention),
+        kernel_(kernel_of<T>()),
+        entry_(entry),
+        kv_(kv),
+        depth_(a_.head_dim),
+        width_((a_.n_heads + 2 * a_.n_kv_heads) * a_.head_dim),
+        out_width_(a_.n_heads * a_.head_dim),
+        blocks_(round_up(depth_, kernel_.width) / kernel_.width),
+        // Keys are read in whole vectors and their gradients summed in whole panels.
+        n_keys_(round_up(round_up(a_.seq_len, kernel_.width) + gradient_rows, kernel_.width)),
+        scale_(static_cast<T>(1 / std::sqrt(static_cast<double>(a_.head_dim)))) {}
 
-  // scores [rows, n_keys] with bias, in nats; what is hidden is left as it comes.
-  void score(const Tile& t, T* scores) const {
-    gemm<T>(Transpose::no, Transpose::yes, t.rows, t.n_keys, a_.head_dim, scale_, a_.qkv + q_at_ + t.first * width_,
-            width_, a_.qkv + k_at_ + t.first_key * width_, width_, 0, scores, t.n_keys);
-    if (!a_.bias) return;
-    for (std::int64_t r = 0; r < t.rows; ++r) {
-      const std::int64_t begin = t.begin(r, a_.window);
-      a_.bias->add(head_, t.first + r, begin, t.first + r + 1 - begin, scores + r * t.n_keys + begin - t.first_key);
-    }
-  }
-
-  void forward(const Tile& t, T* scores, T* out, T* lse) const {
-    score(t, scores);
-    for (std::int64_t r = 0; r < t.rows; ++r) {
-      T* row = scores + r * t.n_keys;
-      const std::int64_t begin = t.begin(r, a_.window) - t.first_key, end = t.first + r + 1 - t.first_key;
-      const T max = *std::max_element(row + begin, row + end);
-      T sum = 0;
-      std::fill(row, row + begin, T{0});
-      for (std::int64_t j = begin; j < end; ++j) sum += row[j] = std::exp(row[j] - max);
-      std::fill(row + end, row + t.n_keys, T{0});
-      for (std::int64_t j = begin; j < end; ++j) row[j] /= sum;
-      lse[lse_at_ + t.first + r] = max + std::log(sum);
-    }
-    gemm<T>(Transpose::no, Transpose::no, t.rows, a_.head_dim, t.n_keys, 1, scores, t.n_keys,
-            a_.qkv + v_at_ + t.first_key * width_, width_, 0, out + out_at_ + t.first * out_width_, out_width_);
-  }
-
-  // weights and d_weights are scratch [rows, n_keys].
-  void backward(const Tile& t, T* weights, T* d_weights, const T* out, const T* lse, const T* d_out, T* d_qkv,
-                double* sums) const {
-    score(t, weights);
-    const T* d_rows = d_out + out_at_ + t.first * out_width_;
-    const T* keys = a_.qkv + k_at_ + t.first_key * width_;
-    gemm<T>(Transpose::no, Transpose::yes, t.rows, t.n_keys, a_.head_dim, 1, d_rows, out_width_,
-            a_.qkv + v_at_ + t.first_key * width_, width_, 0, d_weights, t.n_keys);
-    for (std::int64_t r = 0; r < t.rows; ++r) {
-      T* w = weights + r * t.n_keys;
-      T* d = d_weights + r * t.n_keys;
-      const std::int64_t begin = t.begin(r, a_.window) - t.first_key, end = t.first + r + 1 - t.first_key;
-      const T* o = out + out_at_ + (t.first + r) * out_width_;
-      T mean = 0;  // of d_weights under the weights
-      for (std::int64_t c = 0; c < a_.head_dim; ++c) mean += o[c] * d_rows[r * out_width_ + c];
-      const T log_sum = lse[lse_at_ + t.first + r];
-      for (std::int64_t j = begin; j < end; ++j) {
-        w[j] = std::exp(w[j] - log_sum);
-        d[j] = w[j] * (d[j] - mean);
+  void forward(T* out, T* lse) {
+    pack_columns(key_at(0), keys_);
+    pack_rows(value_at(0), width_, a_.seq_len, 1, values_);
+    scores_ = buffer(gradient_rows * n_keys_);
+    AlignedBuffer<T> sums = buffer(blocks_ * gradient_rows * kernel_.width);
+    for_each_head([&](std::int64_t head) {
+      for (std::int64_t first = 0; first < a_.seq_len; first += gradient_rows) {
+        const Keys keys = keys_seen(first, gradient_rows);
+        const std::int64_t rows = std::min(gradient_rows, a_.seq_len - first);
+        score(head, first, keys, scores_.data());
+        T total[gradient_rows];
+        for (std::int64_t r = 0; r < gradient_rows; ++r) {
+          T* row = scores_.data() + r * n_keys_;
+          const Keys seen = keys_of_row(first + std::min(r, rows - 1), keys);
+          const auto softmax = kernel_.softmax(keys.size(), seen.begin, seen.end, row);
+          total[r] = softmax.sum;
+          if (r < rows) lse[lse_at(head) + first + r] = softmax.max + std::log(softmax.sum);
+        }
+        std::fill_n(sums.data(), sums.size(), T{0});
+        kernel_.add_by_row(keys.size(), blocks_, scores_.data(), n_keys_, values_.data() + keys.begin * kernel_.width,
+                           n_keys_ * kernel_.width, sums.data(), gradient_rows * kernel_.width);
+        for (std::int64_t r = 0; r < rows; ++r) {
+          unpack_row(sums.data() + r * kernel_.width, gradient_rows, 1 / total[r],
+                     out + out_at(head) + (first + r) * out_width_);
+        }
       }
-      for (T* row : {w, d}) {
-        std::fill(row, row + begin, T{0});
-        std::fill(row + end, row + t.n_keys, T{0});
-      }
-      if (sums) a_.bias->add_gradient(head_, t.first + r, begin + t.first_key, end - begin, d + begin, sums);
-    }
-    gemm<T>(Transpose::no, Transpose::no, t.rows, a_.head_dim, t.n_keys, scale_, d_weights, t.n_keys, keys, width_, 0,
-            d_qkv + q_at_ + t.first * width_, width_);
-    gemm<T>(Transpose::yes, Transpose::no, t.n_keys, a_.head_dim, t.rows, scale_, d_weights, t.n_keys,
-            a_.qkv + q_at_ + t.first * width_, width_, 1, d_qkv + k_at_ + t.first_key * width_, width_);
-    gemm<T>(Transpose::yes, Transpose::no, t.n_keys, a_.head_dim, t.rows, 1, weights, t.n_keys, d_rows, out_width_, 1,
-            d_qkv + v_at_ + t.first_key * width_, width_);
+    });
   }
 
-  void clear_key_gradients(T* d_qkv) const {
-    for (std::int64_t j = 0; j < a_.seq_len; ++j) {
-      std::fill_n(d_qkv + k_at_ + j * width_, a_.head_dim, T{0});
-      std::fill_n(d_qkv + v_at_ + j * width_, a_.head_dim, T{0});
+  void backward(const T* out, const T* lse, const T* d_out, T* d_qkv, double* bias_sums) {
+    pack_columns(key_at(0), keys_);
+    pack_columns(value_at(0), value_columns_);
+    pack_rows(key_at(0), width_, a_.seq_len, scale_, key_rows_);
+    scores_ = buffer(tile_rows * n_keys_);
+    d_scores_ = buffer(tile_rows * n_keys_);
+    const std::int64_t block = n_keys_ * kernel_.width;
+    d_keys_ = AlignedBuffer<T>(static_cast<std::size_t>(blocks_ * block), T{0});
+    d_values_ = AlignedBuffer<T>(static_cast<std::size_t>(blocks_ * block), T{0});
+    AlignedBuffer<T> sums = buffer(blocks_ * gradient_rows * kernel_.width);
+    AlignedBuffer<T> packed_d_out = buffer(gradient_rows * depth_);
+    for_each_head([&](std::int64_t head) {
+      double* head_sums = bias_sums ? bias_sums + (entry_ * a_.n_heads + head) * a_.bias->sums_size() : nullptr;
+      for (std::int64_t first = 0; first < a_.seq_len; first += tile_rows) {
+        const Keys tile = keys_seen(first, tile_rows);
+        const std::int64_t padded = tile.size() + gradient_rows;  // the last panel of keys may reach beyond the tile
+        const std::int64_t tile_end = std::min(first + tile_rows, a_.seq_len);
+        for (std::int64_t panel = first; panel < first + tile_rows; panel += gradient_rows) {
+          T* scores = scores_.data() + (panel - first) * n_keys_;
+          T* d_scores = d_scores_.data() + (panel - first) * n_keys_;
+          if (panel >= tile_end) {
+            clear_rows(scores, d_scores, padded);
+            continue;
+          }
+          const std::int64_t rows = std::min(gradient_rows, tile_end - panel);
+          // The tile's keys, as far as this panel sees any.
+          const Keys keys{tile.begin,
+                          std::min(tile.end, round_up(panel + rows - tile.begin, kernel_.width) + tile.begin)};
+          score(head, panel, keys, scores);
+          pack_panel(d_out + out_at(head) + panel * out_width_, out_width_, rows, 1, packed_d_out.data());
+          kernel_.products(depth_, keys.size(), packed_d_out.data(), value_columns_.data() + keys.begin * depth_,
+                           d_scores, n_keys_);
+          for (std::int64_t r = 0; r < gradient_rows; ++r) {
+            T* row = scores + r * n_keys_;
+            T* d_row = d_scores + r * n_keys_;
+            std::fill(d_row + keys.size(), d_row + padded, T{0});
+            std::fill(row + keys.size(), row + padded, T{0});
+            if (r >= rows) {
+              std::fill_n(row, keys.size(), T{0});
+              std::fill_n(d_row, keys.size(), T{0});
+              continue;
+            }
+            const Keys seen = keys_of_row(panel + r, keys);
+            const T* o = out + out_at(head) + (panel + r) * out_width_;
+            const T* d_o = d_out + out_at(head) + (panel + r) * out_width_;
+            T mean = 0;  // of d_weights under the weights
+            for (std::int64_t c = 0; c < depth_; ++c) mean += o[c] * d_o[c];
+            kernel_.softmax_gradient(keys.size(), seen.begin, seen.end, lse[lse_at(head) + panel + r], mean, row,
+                                     d_row);
+            if (head_sums) {
+              a_.bias->add_gradient(head, panel + r, keys.begin + seen.begin, seen.end - seen.begin, d_row + seen.begin,
+                                    head_sums);
+            }
+          }
+          std::fill_n(sums.data(), sums.size(), T{0});
+          kernel_.add_by_row(keys.size(), blocks_, d_scores, n_keys_, key_rows_.data() + keys.begin * kernel_.width,
+                             block, sums.data(), gradient_rows * kernel_.width);
+          for (std::int64_t r = 0; r < rows; ++r) {
+            unpack_row(sums.data() + r * kernel_.width, gradient_rows, 1,
+                       d_qkv + query_at(head) + (panel + r) * width_);
+          }
+        }
+        pack_rows(a_.qkv + query_at(head) + first * width_, width_, tile_end - first, scale_, query_rows_, tile_rows);
+        pack_rows(d_out + out_at(head) + first * out_width_, out_width_, tile_end - first, 1, d_out_rows_, tile_rows);
+        for (std::int64_t key = tile.begin; key < tile_end; key += gradient_rows) {
+          // Queries before the key do not see it.
+          const std::int64_t skipped = std::max<std::int64_t>(0, key - first);
+          const T* weights = scores_.data() + skipped * n_keys_ + key - tile.begin;
+          const T* d_scores = d_scores_.data() + skipped * n_keys_ + key - tile.begin;
+          const std::int64_t steps = tile_rows - skipped, to = key * kernel_.width;
+          kernel_.add_by_column(steps, blocks_, d_scores, n_keys_, query_rows_.data() + skipped * kernel_.width,
+                                tile_rows * kernel_.width, d_keys_.data() + to, block);
+          kernel_.add_by_column(steps, blocks_, weights, n_keys_, d_out_rows_.data() + skipped * kernel_.width,
+                                tile_rows * kernel_.width, d_values_.data() + to, block);
+        }
+      }
+    });
+    for (std::int64_t key = 0; key < a_.seq_len; ++key) {
+      unpack_row(d_keys_.data() + key * kernel_.width, n_keys_, 1, d_qkv + key_offset() + key * width_);
+      unpack_row(d_values_.data() + key * kernel_.width, n_keys_, 1, d_qkv + value_offset() + key * width_);
     }
   }
 
  private:
-  const AttentionBatch<T>& a_;
-  const std::int64_t head_, width_, out_width_;
-  const T scale_;
-  std::int64_t q_at_, k_at_, v_at_, out_at_, lse_at_;
-};
+  // Keys begin .. end - 1, in whole vectors where scores are computed.
+  struct Keys {
+    std::int64_t begin, end;
+    std::int64_t size() const { return end - begin; }
+  };
 
-std::int64_t most_keys(std::int64_t seq_len, std::int64_t window) {
-  return window == 0 ? seq_len : std::min(seq_len, window + tile_rows);
-}
+  static AlignedBuffer<T> buffer(std::int64_t size) { return AlignedBuffer<T>(static_cast<std::size_t>(size)); }
+
+  std::int64_t query_at(std::int64_t head) const { return entry_ * a_.seq_len * width_ + head * depth_; }
+  std::int64_t key_offset() const { return entry_ * a_.seq_len * width_ + (a_.n_heads + kv_) * depth_; }
+  std::int64_t value_offset() const { return key_offset() + a_.n_kv_heads * depth_; }
+  const T* key_at(std::int64_t position) const { return a_.qkv + key_offset() + position * width_; }
+  const T* value_at(std::int64_t position) const { return a_.qkv + value_offset() + position * width_; }
+  std::int64_t out_at(std::int64_t head) const { return entry_ * a_.seq_len * out_width_ + head * depth_; }
+  std::int64_t lse_at(std::int64_t head) const { return (entry_ * a_.n_heads + head) * a_.seq_len; }
+
+  template <class Run>
+  void for_each_head(const Run& run) const {
+    const std::int64_t group = a_.n_heads / a_.n_kv_heads;
+    for (std::int64_t head = kv_ * group; head < (kv_ + 1) * group; ++head) run(head);
+  }
+
+  std::int64_t first_seen(std::int64_t query) const {
+    return a_.window == 0 ? 0 : std::max<std::int64_t>(query - a_.window + 1, 0);
+  }
+  // The keys that any of the queries sees, from the start of a vector on and in whole vectors.
+  Keys keys_seen(std::int64_t first, std::int64_t rows) const {
+    const std::int64_t begin = first_seen(first) / kernel_.width * kernel_.width;
+    return {begin, begin + round_up(std::min(first + rows, a_.seq_len) - begin, kernel_.width)};
+  }
+  // Relative to keys.begin.
+  Keys keys_of_row(std::int64_t query, const Keys& keys) const {
+    return {first_seen(query) - keys.begin, query + 1 - keys.begin};
+  }
+
+  // scores [12, keys] in nats, with bias; rows beyond the text hold numbers of no meaning.
+  void score(std::int64_t head, std::int64_t first, const Keys& keys, T* scores) {
+    const std::int64_t rows = std::min(gradient_rows, a_.seq_len - first);
+    if (queries_.size() == 0) queries_ = buffer(gradient_rows * depth_);
+    pack_panel(a_.qkv + query_at(head) + first * width_, width_, rows, scale_, queries_.data());
+    kernel_.products(depth_, keys.size(), queries_.data(), keys_.data() + keys.begin * depth_, scores, n_keys_);
+    if (!a_.bias) return;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const Keys seen = keys_of_row(first + r, keys);
+      a_.bias->add(head, first + r, keys.begin + seen.begin, seen.size(), scores + r * n_keys_ + seen.begin);
+    }
+  }
+
+  // [depth, 12], rows beyond the last 0.
+  void pack_panel(const T* from, std::int64_t stride, std::int64_t rows, T factor, T* to) const {
+    for (std::int64_t r = 0; r < gradient_rows; ++r) {
+      for (std::int64_t c = 0; c < depth_; ++c)
+        to[c * gradient_rows + r] = r < rows ? from[r * stride + c] * factor : 0;
+    }
+  }
+  // All positions as [n_keys / W, depth, W].
+  void pack_columns(const T* from, AlignedBuffer<T>& to) const {
+    to = buffer(n_keys_ * depth_);
+    for (std::int64_t j = 0; j < n_keys_; ++j) {
+      T* column = to.data() + j / kernel_.width * kernel_.width * depth_ + j % kernel_.width;
+      for (std::int64_t c = 0; c < depth_; ++c) column[c * kernel_.width] = j < a_.seq_len ? from[j * width_ + c] : 0;
+    }
+  }
+  // `rows` rows as [blocks, capacity, W], 0 beyond the last row and channel.
+  void pack_rows(const T* from, std::int64_t stride, std::int64_t rows, T factor, AlignedBuffer<T>& to,
+                 std::int64_t capacity = 0) const {
+    if (capacity == 0) capacity = n_keys_;
+    const std::int64_t w = kernel_.width;
+    if (to.size() == 0) to = buffer(blocks_ * capacity * w);
+    for (std::int64_t block = 0; block < blocks_; ++block) {
+      const std::int64_t channels = std::min(w, depth_ - block * w);
+      for (std::int64_t r = 0; r < capacity; ++r) {
+        T* row = to.data() + (block * capacity + r) * w;
+        for (std::int64_t c = 0; c < w; ++c) {
+          row[c] = r < rows && c < channels ? from[r * stride + block * w + c] * factor : 0;
+        }
+      }
+    }
+  }
+  // One row of sums [blocks, rows, W] as channels side by side.
+  void unpack_row(const T* sums, std::int64_t rows, T factor, T* to) const {
+    for (std::int64_t c = 0; c < depth_; ++c) {
+      to[c] = sums[c / kernel_.width * rows * kernel_.width + c % kernel_.width] * factor;
+    }
+  }
+  void clear_rows(T* scores, T* d_scores, std::int64_t n) const {
+    for (std::int64_t r = 0; r < gradient_rows; ++r) {
+      std::fill_n(scores + r * n_keys_, n, T{0});
+      std::fill_n(d_scores + r * n_keys_, n, T{0});
+    }
+  }
+
+  const AttentionBatch<T>& a_;
+  const kernels::AttentionGradientKernel<T>& kernel_;
+  const std::int64_t entry_, kv_, depth_, width_, out_width_, blocks_, n_keys_;
+  const T scale_;
+  AlignedBuffer<T> queries_, keys_, values_, value_columns_, key_rows_, query_rows_, d_out_rows_;
+  AlignedBuffer<T> scores_, d_scores_, d_keys_, d_values_;
+};
 
 }  // namespace
 
 template <class T>
 void attention_forward(const AttentionBatch<T>& a, T* out, T* lse, int threads) {
-  parallel_for(a.batch * a.n_kv_heads, threads, [&](std::int64_t task) {
-    const std::int64_t entry = task / a.n_kv_heads, kv = task % a.n_kv_heads, group = a.n_heads / a.n_kv_heads;
-    AlignedBuffer<T> scores(static_cast<std::size_t>(tile_rows * most_keys(a.seq_len, a.window)));
-    for (std::int64_t head = kv * group; head < (kv + 1) * group; ++head) {
-      const Head<T> one(a, entry, head);
-      for_each_tile(a.seq_len, a.window, [&](const Tile& tile) { one.forward(tile, scores.data(), out, lse); });
-    }
-  });
+  parallel_for(a.batch * a.n_kv_heads, threads,
+               [&](std::int64_t task) { HeadTask<T>(a, task / a.n_kv_heads, task % a.n_kv_heads).forward(out, lse); });
 }
 
 template <class T>
 void attention_backward(const AttentionBatch<T>& a, const T* out, const T* lse, const T* d_out, T* d_qkv,
                         double* bias_sums, int threads) {
-  const std::int64_t sums_size = a.bias ? a.bias->sums_size() : 0;
+  double* sums = a.bias && a.bias->sums_size() > 0 ? bias_sums : nullptr;
   parallel_for(a.batch * a.n_kv_heads, threads, [&](std::int64_t task) {
-    const std::int64_t entry = task / a.n_kv_heads, kv = task % a.n_kv_heads, group = a.n_heads / a.n_kv_heads;
-    const auto size = static_cast<std::size_t>(tile_rows * most_keys(a.seq_len, a.window));
-    AlignedBuffer<T> weights(size), d_weights(size);
-    for (std::int64_t head = kv * group; head < (kv + 1) * group; ++head) {
-      const Head<T> one(a, entry, head);
-      if (head == kv * group) one.clear_key_gradients(d_qkv);
-      double* sums = sums_size > 0 ? bias_sums + (entry * a.n_heads + head) * sums_size : nullptr;
-      for_each_tile(a.seq_len, a.window, [&](const Tile& tile) {
-        one.backward(tile, weights.data(), d_weights.data(), out, lse, d_out, d_qkv, sums);
-      });
-    }
+    HeadTask<T>(a, task / a.n_kv_heads, task % a.n_kv_heads).backward(out, lse, d_out, d_qkv, sums);
   });
 }
 
