@@ -59,7 +59,7 @@ class Bench:
         def visit():
             out = subprocess.run(
                 [self.build / "poslab_benchmarks", f"--benchmark_filter=^{re.escape(case)}/",
-                 f"--benchmark_min_time={self.options.seconds / 100}", "--benchmark_repetitions=50",
+                 f"--benchmark_min_time={self.options.seconds / 40}", "--benchmark_repetitions=20",
                  "--benchmark_format=json"],
                 env=self.environment, check=True, capture_output=True, text=True).stdout
             document = json.loads(out)

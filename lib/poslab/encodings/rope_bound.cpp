@@ -183,7 +183,8 @@ BaseSearch smallest_base(std::int64_t rotary_dim, std::int64_t seq_len, int thre
   const CosineSumInBase sum(n_pairs);
   BaseSearch search;
   double t = 0, blind_step = Walk::first_blind_step;
-  std::int64_t reach = 1;  // about the first negative distance, which moves outwards as the base grows
+  // The first negative distance, which moves outwards as the base grows, though not steadily.
+  std::int64_t reach = 1, furthest_reach = 1;
   while (t < max_log_base) {
     const std::vector<double> inv_freq = frequencies(n_pairs, t);
     std::vector<std::int64_t> distances;
@@ -195,7 +196,8 @@ BaseSearch smallest_base(std::int64_t rotary_dim, std::int64_t seq_len, int thre
       return search;
     }
     reach = distances.front();
-    progress(static_cast<double>(reach) / static_cast<double>(seq_len));
+    furthest_reach = std::max(furthest_reach, reach);
+    progress(static_cast<double>(furthest_reach) / static_cast<double>(seq_len));
 
     // One negative distance suffices to refuse a base; those deep for their length stay negative longest.
     std::vector<std::pair<double, std::int64_t>> deepest;
@@ -236,8 +238,6 @@ BaseSearch feasible_bases(std::int64_t rotary_dim, std::int64_t seq_len, int thr
   std::vector<Interval> negative;
   std::mutex mutex;
   double done = 0;
-  // The union and a sum of exact powers of two times integers do not depend on the order of the tasks; the sum of
-  // `unproved` is taken task by task below.
   const std::int64_t n_tasks = (seq_len + per_task - 1) / per_task;
   std::vector<double> unproved(static_cast<std::size_t>(n_tasks));
   parallel_for(n_tasks, threads, [&](std::int64_t task) {
@@ -268,6 +268,8 @@ BaseSearch feasible_bases(std::int64_t rotary_dim, std::int64_t seq_len, int thr
 
   double begin = *search.smallest;
   for (const Interval& gap : negative) {
+    // At `from` some B(m) is 0 but for rounding, which may make it negative here though it was not above.
+    if (gap.second <= from + Walk::last_blind_step) continue;
     if (gap.first > from) search.islands.push_back({begin, std::exp(gap.first)});
     begin = std::exp(gap.second);
   }
