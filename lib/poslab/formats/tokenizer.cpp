@@ -104,6 +104,7 @@ struct Tokenizer::Vocabulary {
   PreTokenizer pre = PreTokenizer::gpt2;
   std::optional<std::int64_t> bos;
   std::int64_t unknown = -1;
+  std::array<bool, 256> joins{};  // sentencepiece: bytes that some token holds before a space
   std::vector<std::string> texts;
   std::vector<TokenType> types;
   std::vector<double> scores;                              // sentencepiece
@@ -145,9 +146,35 @@ struct Tokenizer::Vocabulary {
   void encode_sentencepiece(std::string_view plain, std::vector<std::int64_t>& out) const {
     std::string text;
     for (char c : plain) c == ' ' ? text.append(space_mark) : text.append(1, c);
+    std::vector<std::string_view> words;
+    const std::string_view whole = text;
+    std::size_t begin = 0;
+    // No token reaches over these places, so that a text is encoded word by word.
+    for (std::size_t i = 1; i < whole.size(); ++i) {
+      if (joins[static_cast<unsigned char>(whole[i - 1])] || !whole.substr(i).starts_with(space_mark)) continue;
+      words.push_back(whole.substr(begin, i - begin));
+      begin = i;
+    }
+    words.push_back(whole.substr(begin));
+    encode_words(words, out, [this](std::string_view word, auto& tokens) { encode_piece(word, tokens); });
+  }
+
+  // Words recur, and a known one costs a lookup.
+  template <class Encode>
+  static void encode_words(const std::vector<std::string_view>& words, std::vector<std::int64_t>& out, Encode encode) {
+    std::unordered_map<std::string_view, std::vector<std::int64_t>> done;
+    for (std::string_view word : words) {
+      const auto [slot, fresh] = done.try_emplace(word);
+      if (fresh) encode(word, slot->second);
+      out.insert(out.end(), slot->second.begin(), slot->second.end());
+    }
+  }
+
+  // SentencePiece's merges, within text whose spaces are marked.
+  void encode_piece(std::string_view text, std::vector<std::int64_t>& out) const {
     std::vector<Symbol> symbols;
     for (std::size_t i = 0; i < text.size();) {
-      const std::string_view rest = std::string_view(text).substr(i);
+      const std::string_view rest = text.substr(i);
       const std::int64_t token = match(user_defined, *this, rest);
       const std::size_t length = token >= 0 ? this->text(token).size() : utf8_length(rest);
       symbols.push_back({i, length, token >= 0 ? token : find(rest.substr(0, length))});
@@ -156,7 +183,7 @@ struct Tokenizer::Vocabulary {
     const auto apart = [&](const Symbol& s) { return s.token >= 0 && type(s.token) == TokenType::user_defined; };
     merge_symbols(symbols, [&](const Symbol& a, const Symbol& b) -> std::optional<Merge> {
       if (apart(a) || apart(b)) return std::nullopt;
-      const std::int64_t token = find(std::string_view(text).substr(a.begin, a.length + b.length));
+      const std::int64_t token = find(text.substr(a.begin, a.length + b.length));
       if (token < 0 || type(token) != TokenType::normal) return std::nullopt;
       return Merge{-scores[static_cast<std::size_t>(token)], token};
     });
@@ -165,7 +192,7 @@ struct Tokenizer::Vocabulary {
       if (s.token >= 0 && (type(s.token) == TokenType::normal || type(s.token) == TokenType::user_defined)) {
         out.push_back(s.token);
       } else {
-        encode_bytes(std::string_view(text).substr(s.begin, s.length), out);
+        encode_bytes(text.substr(s.begin, s.length), out);
       }
     }
   }
@@ -184,24 +211,19 @@ struct Tokenizer::Vocabulary {
       symbols.push_back({i, 1, bytes[static_cast<unsigned char>(word[i])]});
     }
     merge_symbols(symbols, [&](const Symbol& a, const Symbol& b) -> std::optional<Merge> {
+      if (a.token < 0 || b.token < 0) return std::nullopt;
       const auto found = merges.find(pair(a.token, b.token));
       return found == merges.end() ? std::nullopt : std::optional(found->second);
     });
     for (const Symbol& s : symbols) {
-      if (s.length > 0) out.push_back(s.token);
+      if (s.length > 0) out.push_back(s.token >= 0 ? s.token : unknown);
     }
   }
 
   void encode_bpe(std::string_view text, std::vector<std::int64_t>& out) const {
     std::vector<std::string_view> words;
     pre_tokenize(pre, text, words);
-    // Words recur, and a cached one costs a lookup.
-    std::unordered_map<std::string_view, std::vector<std::int64_t>> done;
-    for (std::string_view word : words) {
-      const auto [slot, fresh] = done.try_emplace(word);
-      if (fresh) encode_word(word, slot->second);
-      out.insert(out.end(), slot->second.begin(), slot->second.end());
-    }
+    encode_words(words, out, [this](std::string_view word, auto& tokens) { encode_word(word, tokens); });
   }
 };
 
@@ -249,6 +271,11 @@ Tokenizer::Tokenizer(const GgufFile& file) {
       v->bytes[value] = id;
     }
     if (text.empty()) continue;
+    if (v->types[i] != TokenType::control) {
+      for (std::size_t at = text.find(space_mark, 1); at != text.npos; at = text.find(space_mark, at + 1)) {
+        v->joins[static_cast<unsigned char>(text[at - 1])] = true;
+      }
+    }
     const auto first = static_cast<unsigned char>(text.front());
     if (v->types[i] == TokenType::user_defined) v->user_defined[first].push_back(id);
     if (v->types[i] == TokenType::control || v->types[i] == TokenType::unknown) v->control[first].push_back(id);
@@ -270,9 +297,8 @@ Tokenizer::Tokenizer(const GgufFile& file) {
   if (file.boolean("tokenizer.ggml.add_bos_token").value_or(v->sentencepiece)) {
     v->bos = token_of("tokenizer.ggml.bos_token_id");
   }
-  if (v->sentencepiece) {
-    v->unknown = token_of("tokenizer.ggml.unknown_token_id").value_or(0);
-  } else {
+  v->unknown = token_of("tokenizer.ggml.unknown_token_id").value_or(v->sentencepiece ? 0 : -1);
+  if (!v->sentencepiece) {
     const std::string_view name = file.text("tokenizer.ggml.pre").value_or("gpt-2");
     const auto pre = find_pre_tokenizer(name);
     if (!pre) {
@@ -282,7 +308,8 @@ Tokenizer::Tokenizer(const GgufFile& file) {
     v->pre = *pre;
     for (unsigned b = 0; b < 256; ++b) {
       v->bytes[b] = v->find(byte_alphabet().text[b]);
-      if (v->bytes[b] < 0) fail(fmt::format("has no token for the byte {:#04x}", b));
+      // SmolLM2 has none for some control characters.
+      if (v->bytes[b] < 0 && v->unknown < 0) fail(fmt::format("has no token for the byte {:#04x}", b));
     }
     double rank = 0;
     for (std::string_view merge : file.strings("tokenizer.ggml.merges")) {

@@ -82,6 +82,29 @@ TEST_CASE("tokenizer: unknown characters become the unknown token without byte t
   CHECK_THROWS_WITH_AS(tokenizer.decode(past), "[tokenizer] token 5 is not 0 .. 4.", std::invalid_argument);
 }
 
+TEST_CASE("tokenizer: a token may hold a space inside") {
+  const Scratch scratch;
+  const GgufBytes bytes = GgufBytes()
+                              .string("tokenizer.ggml.model", "llama")
+                              .strings("tokenizer.ggml.tokens", {"<unk>", "\xe2\x96\x81", "a", "a\xe2\x96\x81"})
+                              .numbers<float>("tokenizer.ggml.scores", 6, {0, -1, -2, -3})
+                              .boolean("tokenizer.ggml.add_space_prefix", false);
+  const Tokenizer tokenizer{GgufFile(scratch.file(bytes.bytes(), "a.gguf"))};
+  CHECK(tokenizer.encode("a a") == std::vector<std::int64_t>{3, 2});
+}
+
+TEST_CASE("tokenizer: bytes without a token of their own become the unknown one") {
+  const Scratch scratch;
+  std::vector<std::string> tokens = {"<unk>"};
+  for (char c = 'a'; c <= 'z'; ++c) tokens.emplace_back(1, c);
+  GgufBytes bytes;
+  bytes.string("tokenizer.ggml.model", "gpt2").strings("tokenizer.ggml.tokens", tokens);
+  CHECK(error_of(bytes) == "has no token for the byte 0x00.");
+  bytes.u32("tokenizer.ggml.unknown_token_id", 0);
+  const Tokenizer tokenizer{GgufFile(scratch.file(bytes.bytes(), "a.gguf"))};
+  CHECK(tokenizer.encode("ab\x04z") == std::vector<std::int64_t>{1, 2, 0, 26});
+}
+
 TEST_CASE("tokenizer: vocabularies that are wrong") {
   CHECK(error_of(GgufBytes()) == "holds no tokenizer (tokenizer.ggml.model).");
   CHECK(error_of(GgufBytes().string("tokenizer.ggml.model", "bert")) ==
