@@ -8,7 +8,7 @@
 #include <limits>
 #include <string>
 
-#include "cases.h"
+#include "cli/bench_cases.h"
 #include "poslab/core/blas.h"
 #include "poslab/core/numbers.h"
 #include "poslab/core/threads.h"

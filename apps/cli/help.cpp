@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "cli/bench.h"
 #include "cli/build_info.h"
 #include "cli/execute.h"
 #include "cli/parse_value.h"
@@ -15,7 +16,8 @@
 namespace poslab::cli {
 namespace {
 
-constexpr std::array<Command, 3> command_table{{
+constexpr std::array<Command, 4> command_table{{
+    {"bench", "how near the machine's limit the kernels run here, each beside what bounds it"},
     {"generate", "print the man page or a shell's completions: man, complete-bash, complete-zsh, complete-fish"},
     {"list", "which experiments are there, with every field's type, unit and help (--format json)"},
     {"tour", "the lesson in five steps: order blindness, seats, waves, turns, gaps"},
@@ -187,6 +189,7 @@ bool is_path(const FieldSpec& field) {
 std::string command_words(std::string_view name) {
   if (name == "generate") return fmt::format("{}", fmt::join(kinds, " "));
   if (name == "list" || name == "tour") return "--format";
+  if (name == "bench") return fmt::format("{}", fmt::join(flags_of(bench()), " "));
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cli/arguments.h"
+#include "cli/bench.h"
 #include "cli/build_info.h"
 #include "cli/execute.h"
 #include "cli/help.h"
@@ -79,6 +80,7 @@ int dispatch(std::span<const std::string> words, const Streams& streams) {
   if (name == "list") return run_list(rest, streams);
   if (name == "generate") return run_generate(rest, streams);
   if (name == "tour") return run_tour(rest, streams);
+  if (name == "bench") return execute(bench(), rest, streams);
   if (const Experiment* experiment = find_experiment(name)) return execute(*experiment, rest, streams);
   throw UsageError(fmt::format("unknown {} '{}'{}", name.starts_with("-") ? "flag" : "subcommand", name,
                                suggestion(name, subcommand_names())));

@@ -1,4 +1,4 @@
-#include "cases.h"
+#include "cli/bench_cases.h"
 
 #include <fmt/format.h>
 
