@@ -3,9 +3,22 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <type_traits>
+
+#include "poslab/kernels/isa.h"
+#include "poslab/kernels/transformer.kernel.h"
 
 namespace poslab {
 namespace {
+
+// f32 has kernels; f64, for checks, is written out.
+template <class T>
+constexpr bool has_kernels = std::is_same_v<T, float>;
+
+const kernels::TransformerKernels& kernel() {
+  static const kernels::TransformerKernels& chosen = POSLAB_CHOOSE_ISA(active_isa(), transformer_kernels);
+  return chosen;
+}
 
 template <class T>
 struct Moments {
@@ -41,6 +54,10 @@ T sigmoid(T x) {
 template <class T>
 void norm_forward(const NormParameters<T>& norm, std::int64_t rows, std::int64_t d, const T* x, T* out) {
   for (std::int64_t r = 0; r < rows; ++r, x += d, out += d) {
+    if constexpr (has_kernels<T>) {
+      kernel().norm(d, static_cast<float>(norm.eps), x, norm.gain, norm.bias, out);
+      continue;
+    }
     const Moments<T> m = moments(norm, d, x);
     for (std::int64_t c = 0; c < d; ++c) out[c] = (x[c] - m.mean) * m.inverse_deviation * norm.gain[c];
     if (norm.bias) add_bias<T>(1, d, norm.bias, out);
@@ -51,6 +68,11 @@ template <class T>
 void norm_backward(const NormParameters<T>& norm, std::int64_t rows, std::int64_t d, const T* x, const T* d_out, T* d_x,
                    T* d_gain, T* d_bias) {
   for (std::int64_t r = 0; r < rows; ++r, x += d, d_out += d, d_x += d) {
+    if constexpr (has_kernels<T>) {
+      kernel().norm_backward(d, static_cast<float>(norm.eps), x, norm.gain, d_out, d_x, d_gain,
+                             norm.bias ? d_bias : nullptr);
+      continue;
+    }
     const Moments<T> m = moments(norm, d, x);
     T sum = 0, product = 0;  // of the gradient of the normalised row, and of that times the row
     for (std::int64_t c = 0; c < d; ++c) {
@@ -72,6 +94,13 @@ void norm_backward(const NormParameters<T>& norm, std::int64_t rows, std::int64_
 
 template <class T>
 void activation_forward(MlpKind kind, std::int64_t rows, std::int64_t d_ff, const T* u, T* out) {
+  if constexpr (has_kernels<T>) {
+    if (kind == MlpKind::gelu) return kernel().gelu(rows * d_ff, u, out);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      kernel().swiglu(d_ff, u + 2 * r * d_ff, u + (2 * r + 1) * d_ff, out + r * d_ff);
+    }
+    return;
+  }
   if (kind == MlpKind::gelu) {
     for (std::int64_t i = 0; i < rows * d_ff; ++i) out[i] = u[i] * normal_cdf(u[i]);
     return;
@@ -84,6 +113,14 @@ void activation_forward(MlpKind kind, std::int64_t rows, std::int64_t d_ff, cons
 template <class T>
 void activation_backward(MlpKind kind, std::int64_t rows, std::int64_t d_ff, const T* u, const T* d_out, T* out,
                          T* d_u) {
+  if constexpr (has_kernels<T>) {
+    if (kind == MlpKind::gelu) return kernel().gelu_backward(rows * d_ff, u, d_out, out, d_u);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const std::int64_t gate = 2 * r * d_ff, up = gate + d_ff;
+      kernel().swiglu_backward(d_ff, u + gate, u + up, d_out + r * d_ff, out + r * d_ff, d_u + gate, d_u + up);
+    }
+    return;
+  }
   if (kind == MlpKind::gelu) {
     const T density = static_cast<T>(1 / std::sqrt(2 * std::numbers::pi));
     for (std::int64_t i = 0; i < rows * d_ff; ++i) {
@@ -119,6 +156,12 @@ void add_column_sums(std::int64_t rows, std::int64_t n, const T* x, T* sums) {
 
 template <class T>
 double cross_entropy(std::int64_t n, T* logits, std::int64_t target, double scale) {
+  if constexpr (has_kernels<T>) {
+    const float own = logits[target];
+    const double loss = static_cast<double>(kernel().log_sum_exp(n, logits, static_cast<float>(scale)) - own);
+    if (scale != 0) logits[target] -= static_cast<float>(scale);
+    return loss;
+  }
   const double max = static_cast<double>(*std::max_element(logits, logits + n));
   double sum = 0;
   for (std::int64_t i = 0; i < n; ++i) sum += std::exp(static_cast<double>(logits[i]) - max);
