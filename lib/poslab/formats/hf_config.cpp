@@ -5,11 +5,13 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <utility>
 
 #include "poslab/core/suggestion.h"
+#include "poslab/formats/gguf_config.h"
 #include "poslab/formats/json_file.h"
 #include "poslab/formats/model_classes.h"
 #include "poslab/formats/presets.h"
@@ -491,7 +493,9 @@ bool exists(const std::string& path) {
 ModelConfig model_config(const json& config, std::string_view name) { return Reader(config, name).read(); }
 
 ModelConfig load_model_config(const std::string& path_or_preset) {
-  const bool path_like = path_or_preset.find('/') != path_or_preset.npos || path_or_preset.ends_with(".json");
+  constexpr std::string_view gguf_ending = ".gguf";
+  const bool path_like = path_or_preset.find('/') != path_or_preset.npos || path_or_preset.ends_with(".json") ||
+                         path_or_preset.ends_with(gguf_ending);
   if (!path_like) {
     if (const auto text = preset_text(path_or_preset)) {
       return model_config(parse_json(*text, fmt::format("preset {}", path_or_preset)), path_or_preset);
@@ -503,6 +507,15 @@ ModelConfig load_model_config(const std::string& path_or_preset) {
           fmt::format("[model_config] '{}' is neither a preset nor a file{}", path_or_preset,
                       near.empty() ? fmt::format("; the presets: {}.", fmt::join(names, ", ")) : near));
     }
+  }
+  if (path_or_preset.ends_with(gguf_ending)) {
+    ModelConfig config = gguf_config(GgufFile(path_or_preset));
+    const std::string beside = (std::filesystem::path(path_or_preset).parent_path() / "config.json").string();
+    if (exists(beside)) {
+      const auto differences = config_differences(config, model_config(read_json_file(beside), beside));
+      config.warnings.insert(config.warnings.end(), differences.begin(), differences.end());
+    }
+    return config;
   }
   if (!is_directory(path_or_preset)) return model_config(read_json_file(path_or_preset), path_or_preset);
   const std::string file = path_or_preset + (path_or_preset.ends_with('/') ? "" : "/") + "config.json";

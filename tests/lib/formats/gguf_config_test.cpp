@@ -1,0 +1,176 @@
+#include "poslab/formats/gguf_config.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "gguf_bytes.h"
+#include "scratch.h"
+#include "shared_files.h"
+
+using namespace poslab;
+
+namespace {
+
+// 4 heads of 8 channels, 2 kv heads, context 64.
+GgufBytes model(const std::string& arch = "llama") {
+  return GgufBytes()
+      .string("general.architecture", arch)
+      .u32(arch + ".block_count", 1)
+      .u32(arch + ".embedding_length", 32)
+      .u32(arch + ".attention.head_count", 4)
+      .u32(arch + ".attention.head_count_kv", 2)
+      .u32(arch + ".context_length", 64);
+}
+
+ModelConfig read(const GgufBytes& bytes) {
+  const Scratch scratch;
+  return gguf_config(GgufFile(scratch.file(bytes.bytes(), "a.gguf")));
+}
+
+std::string error_of(const GgufBytes& bytes) {
+  try {
+    read(bytes);
+  } catch (const std::invalid_argument& e) {
+    const std::string text = e.what();
+    return text.substr(text.find(": ") + 2);
+  }
+  return "no error";
+}
+
+std::string source_of(const LayerPositions& layer, const std::string& name) {
+  for (const auto& fact : layer.facts) {
+    if (fact.name == name) return fact.source;
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("gguf config: Llama as GGUF stores it") {
+  const ModelConfig c = read(model().f32("llama.rope.freq_base", 5e5F));
+  REQUIRE(c.layers.size() == 1);
+  const LayerPositions& layer = c.layers[0];
+  CHECK(layer.layout == RopeLayout::interleaved);
+  CHECK(layer.rope.head_dim == 8);
+  CHECK(layer.rope.rotary_dim == 8);
+  CHECK(layer.rope.rope_theta == 5e5);
+  CHECK(layer.rope.rope_type == RopeType::default_);
+  CHECK(c.n_heads == 4);
+  CHECK(c.n_kv_heads == 2);
+  CHECK(c.trained_length == 64);
+  CHECK(source_of(layer, "rope_theta") == "llama.rope.freq_base");
+  CHECK(source_of(layer, "head_dim") == "derived: embedding_length / head_count");
+}
+
+TEST_CASE("gguf config: the architecture decides the layout, keys the width") {
+  const ModelConfig c =
+      read(model("gptneox").u32("gptneox.attention.key_length", 16).u32("gptneox.rope.dimension_count", 4));
+  CHECK(c.layers[0].layout == RopeLayout::half);
+  CHECK(c.layers[0].rope.head_dim == 16);
+  CHECK(c.layers[0].rope.rotary_dim == 4);
+  CHECK(c.layers[0].rope.partial_rotary_factor == 0.25);
+}
+
+TEST_CASE("gguf config: scalings, with ggml's meaning of the attention factor") {
+  const ModelConfig linear = read(model().f32("llama.rope.scaling.factor", 4));
+  CHECK(linear.layers[0].rope.rope_type == RopeType::linear);
+  CHECK(linear.layers[0].rope.factor == 4);
+  CHECK(read(model().f32("llama.rope.scale_linear", 2)).layers[0].rope.factor == 2);
+  CHECK(read(model().string("llama.rope.scaling.type", "none").f32("llama.rope.scaling.factor", 4))
+            .layers[0]
+            .rope.rope_type == RopeType::default_);
+
+  const ModelConfig yarn = read(model()
+                                    .string("llama.rope.scaling.type", "yarn")
+                                    .f32("llama.rope.scaling.factor", 4)
+                                    .u32("llama.rope.scaling.original_context_length", 16)
+                                    .f32("llama.rope.scaling.attn_factor", 0.5F)
+                                    .f32("llama.rope.scaling.yarn_beta_fast", 16));
+  const RopeScaling& rope = yarn.layers[0].rope;
+  CHECK(rope.rope_type == RopeType::yarn);
+  CHECK(rope.original_max_position_embeddings == 16);
+  CHECK(rope.beta_fast == 16);
+  CHECK(rope_frequencies(rope).attention_factor == doctest::Approx(0.5 * (1 + 0.1 * std::log(4))).epsilon(1e-15));
+  CHECK(yarn.trained_length == 16);
+}
+
+TEST_CASE("gguf config: frequency factors divide the frequencies") {
+  const ModelConfig c = read(model().floats("rope_freqs.weight", {4}, {1, 2, 4, 8}));
+  const RopeFrequencies f = rope_frequencies(c.layers[0].rope);
+  const std::vector<double> plain = rope_inv_freq(8, 10000);
+  REQUIRE(f.inv_freq.size() == 4);
+  for (std::size_t i = 0; i < 4; ++i) CHECK(f.inv_freq[i] == plain[i] / std::pow(2.0, i));
+  CHECK(f.attention_factor == 1);
+
+  const ModelConfig both = read(model()
+                                    .u32("llama.rope.scaling.original_context_length", 16)
+                                    .floats("rope_factors_short.weight", {4}, {1, 1, 1, 1})
+                                    .floats("rope_factors_long.weight", {4}, {1, 2, 3, 4}));
+  CHECK(rope_frequencies(both.layers[0].rope, 16).inv_freq[3] == plain[3]);
+  CHECK(rope_frequencies(both.layers[0].rope, 17).inv_freq[3] == plain[3] / 4);
+}
+
+TEST_CASE("gguf config: Gemma 3 has two bases; GPT-2 a table; BLOOM ALiBi") {
+  const ModelConfig gemma =
+      read(model("gemma3").f32("gemma3.rope.freq_base", 1e6F).f32("gemma3.rope.scaling.factor", 8));
+  REQUIRE(gemma.layers.size() == 2);
+  CHECK(layer_positions(gemma, "full_attention").rope.rope_theta == 1e6);
+  CHECK(layer_positions(gemma, "full_attention").rope.factor == 8);
+  CHECK(layer_positions(gemma, "sliding_attention").rope.rope_theta == 1e4);
+  CHECK(layer_positions(gemma, "sliding_attention").rope.rope_type == RopeType::default_);
+  const ModelConfig gpt2 = read(model("gpt2").floats("position_embd.weight", {2, 3}, {1, 2, 3, 4, 5, 6}));
+  CHECK(gpt2.layers[0].encoding == ModelEncoding::learned);
+  CHECK(gpt2.table_limit == 3);
+  CHECK(read(model("bloom")).layers[0].encoding == ModelEncoding::alibi);
+}
+
+TEST_CASE("gguf config: what is wrong is named") {
+  CHECK(error_of(GgufBytes()) == "has no general.architecture.");
+  CHECK(
+      error_of(GgufBytes().string("general.architecture", "odd")).find("the architecture odd is not known; llama, ") ==
+      0);
+  CHECK(error_of(GgufBytes().string("general.architecture", "llama")) == "has no llama.embedding_length.");
+  CHECK(error_of(model().u32("llama.attention.key_length", 0)) ==
+        "llama.attention.key_length must be above 0 but is 0.");
+  CHECK(error_of(model().f32("llama.rope.freq_base", -1)) == "llama.rope.freq_base must be above 0 but is -1.");
+  CHECK(error_of(model().u32("llama.rope.dimension_count", 10)) ==
+        "llama.rope.dimension_count must be even and at most the head's 8 channels but is 10.");
+  CHECK(error_of(model().string("llama.rope.scaling.type", "odd")) ==
+        "llama.rope.scaling.type is odd; none, linear, yarn and longrope are known.");
+  CHECK(error_of(model().floats("rope_freqs.weight", {3}, {1, 1, 1})) ==
+        "rope_freqs.weight has 3 numbers for 4 pairs.");
+  CHECK(error_of(model().floats("rope_freqs.weight", {4}, {1, 0, 1, 1})) ==
+        "rope_freqs.weight holds 0, which divides no frequency.");
+  CHECK(error_of(model().floats("blk.0.attn_k.weight", {1, 32}, std::vector<float>(32))) ==
+        "tensor blk.0.attn_k.weight has 32 rows but 2 heads of 8 channels need 16.");
+  CHECK(error_of(GgufBytes(model("bloom")).numbers<std::uint32_t>("bloom.x", 4, {1})) == "no error");
+  CHECK(error_of(GgufBytes()
+                     .string("general.architecture", "llama")
+                     .u32("llama.embedding_length", 32)
+                     .numbers<std::uint32_t>("llama.attention.head_count", 4, {4, 2})) ==
+        "llama.attention.head_count differs from layer to layer, which is not supported.");
+}
+
+TEST_CASE("gguf config: a file and the config.json beside it") {
+  const Scratch scratch;
+  const std::string path = scratch.file(model().f32("llama.rope.freq_base", 20000).bytes(), "a.gguf");
+  scratch.file(R"({"model_type": "llama", "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 1,
+                   "num_hidden_layers": 1, "max_position_embeddings": 64, "rope_theta": 10000})",
+               "config.json");
+  const ModelConfig c = load_model_config(path);
+  REQUIRE(c.warnings.size() == 2);
+  CHECK(c.warnings[0].find("n_kv_heads is 2 in the file but 1 in ") == 0);
+  CHECK(c.warnings[1].find("rope_theta is 20000 in the file but 10000 in ") == 0);
+}
+
+TEST_CASE("gguf config: stories260K agrees with its config.json") {
+  const auto path = shared_file("models/stories260K/stories260K.gguf");
+  if (!path) return;
+  const ModelConfig c = load_model_config(*path);
+  CHECK(c.warnings.empty());
+  CHECK(c.trained_length == 512);
+  CHECK(c.layers[0].layout == RopeLayout::interleaved);
+}
