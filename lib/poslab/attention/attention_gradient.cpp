@@ -34,8 +34,9 @@ std::int64_t round_up(std::int64_t n, std::int64_t unit) { return (n + unit - 1)
 template <class T>
 class HeadTask {
  public:
-  HeadTask(const AttentionBatch<T>& attention, std::int64_t entry, std::int64_t kv)
+  HeadTask(const AttentionBatch<T>& attention, AttentionScratch<T>& scratch, std::int64_t entry, std::int64_t kv)
       : a_(attention),
+        s_(scratch),
         kernel_(kernel_of<T>()),
         entry_(entry),
         kv_(kv),
@@ -48,28 +49,29 @@ class HeadTask {
         scale_(static_cast<T>(1 / std::sqrt(static_cast<double>(a_.head_dim)))) {}
 
   void forward(T* out, T* lse) {
-    pack_columns(key_at(0), keys_);
-    pack_rows(value_at(0), width_, a_.seq_len, 1, values_);
-    scores_ = buffer(gradient_rows * n_keys_);
-    AlignedBuffer<T> sums = buffer(blocks_ * gradient_rows * kernel_.width);
+    pack_columns(key_at(0), s_.keys);
+    pack_rows(value_at(0), width_, a_.seq_len, 1, s_.values, n_keys_);
+    reserve(s_.scores, gradient_rows * n_keys_);
+    const std::int64_t sums_size = reserve_sums();
     for_each_head([&](std::int64_t head) {
       for (std::int64_t first = 0; first < a_.seq_len; first += gradient_rows) {
         const Keys keys = keys_seen(first, gradient_rows);
         const std::int64_t rows = std::min(gradient_rows, a_.seq_len - first);
-        score(head, first, keys, scores_.data());
+        score(head, first, keys, s_.scores.data());
         T total[gradient_rows];
         for (std::int64_t r = 0; r < gradient_rows; ++r) {
-          T* row = scores_.data() + r * n_keys_;
+          T* row = s_.scores.data() + r * n_keys_;
           const Keys seen = keys_of_row(first + std::min(r, rows - 1), keys);
           const auto softmax = kernel_.softmax(keys.size(), seen.begin, seen.end, row);
           total[r] = softmax.sum;
           if (r < rows) lse[lse_at(head) + first + r] = softmax.max + std::log(softmax.sum);
         }
-        std::fill_n(sums.data(), sums.size(), T{0});
-        kernel_.add_by_row(keys.size(), blocks_, scores_.data(), n_keys_, values_.data() + keys.begin * kernel_.width,
-                           n_keys_ * kernel_.width, sums.data(), gradient_rows * kernel_.width);
+        std::fill_n(s_.sums.data(), sums_size, T{0});
+        kernel_.add_by_row(keys.size(), blocks_, s_.scores.data(), n_keys_,
+                           s_.values.data() + keys.begin * kernel_.width, n_keys_ * kernel_.width, s_.sums.data(),
+                           gradient_rows * kernel_.width);
         for (std::int64_t r = 0; r < rows; ++r) {
-          unpack_row(sums.data() + r * kernel_.width, gradient_rows, 1 / total[r],
+          unpack_row(s_.sums.data() + r * kernel_.width, gradient_rows, 1 / total[r],
                      out + out_at(head) + (first + r) * out_width_);
         }
       }
@@ -77,16 +79,18 @@ class HeadTask {
   }
 
   void backward(const T* out, const T* lse, const T* d_out, T* d_qkv, double* bias_sums) {
-    pack_columns(key_at(0), keys_);
-    pack_columns(value_at(0), value_columns_);
-    pack_rows(key_at(0), width_, a_.seq_len, scale_, key_rows_);
-    scores_ = buffer(tile_rows * n_keys_);
-    d_scores_ = buffer(tile_rows * n_keys_);
+    pack_columns(key_at(0), s_.keys);
+    pack_columns(value_at(0), s_.value_columns);
+    pack_rows(key_at(0), width_, a_.seq_len, scale_, s_.key_rows, n_keys_);
+    reserve(s_.scores, tile_rows * n_keys_);
+    reserve(s_.d_scores, tile_rows * n_keys_);
     const std::int64_t block = n_keys_ * kernel_.width;
-    d_keys_ = AlignedBuffer<T>(static_cast<std::size_t>(blocks_ * block), T{0});
-    d_values_ = AlignedBuffer<T>(static_cast<std::size_t>(blocks_ * block), T{0});
-    AlignedBuffer<T> sums = buffer(blocks_ * gradient_rows * kernel_.width);
-    AlignedBuffer<T> packed_d_out = buffer(gradient_rows * depth_);
+    for (AlignedBuffer<T>* sums : {&s_.d_keys, &s_.d_values}) {
+      reserve(*sums, blocks_ * block);
+      std::fill_n(sums->data(), blocks_ * block, T{0});
+    }
+    reserve(s_.d_out_panel, gradient_rows * depth_);
+    const std::int64_t sums_size = reserve_sums();
     for_each_head([&](std::int64_t head) {
       double* head_sums = bias_sums ? bias_sums + (entry_ * a_.n_heads + head) * a_.bias->sums_size() : nullptr;
       for (std::int64_t first = 0; first < a_.seq_len; first += tile_rows) {
@@ -94,8 +98,8 @@ class HeadTask {
         const std::int64_t padded = tile.size() + gradient_rows;  // the last panel of keys may reach beyond the tile
         const std::int64_t tile_end = std::min(first + tile_rows, a_.seq_len);
         for (std::int64_t panel = first; panel < first + tile_rows; panel += gradient_rows) {
-          T* scores = scores_.data() + (panel - first) * n_keys_;
-          T* d_scores = d_scores_.data() + (panel - first) * n_keys_;
+          T* scores = s_.scores.data() + (panel - first) * n_keys_;
+          T* d_scores = s_.d_scores.data() + (panel - first) * n_keys_;
           if (panel >= tile_end) {
             clear_rows(scores, d_scores, padded);
             continue;
@@ -105,8 +109,8 @@ class HeadTask {
           const Keys keys{tile.begin,
                           std::min(tile.end, round_up(panel + rows - tile.begin, kernel_.width) + tile.begin)};
           score(head, panel, keys, scores);
-          pack_panel(d_out + out_at(head) + panel * out_width_, out_width_, rows, 1, packed_d_out.data());
-          kernel_.products(depth_, keys.size(), packed_d_out.data(), value_columns_.data() + keys.begin * depth_,
+          pack_panel(d_out + out_at(head) + panel * out_width_, out_width_, rows, 1, s_.d_out_panel.data());
+          kernel_.products(depth_, keys.size(), s_.d_out_panel.data(), s_.value_columns.data() + keys.begin * depth_,
                            d_scores, n_keys_);
           for (std::int64_t r = 0; r < gradient_rows; ++r) {
             T* row = scores + r * n_keys_;
@@ -119,10 +123,8 @@ class HeadTask {
               continue;
             }
             const Keys seen = keys_of_row(panel + r, keys);
-            const T* o = out + out_at(head) + (panel + r) * out_width_;
-            const T* d_o = d_out + out_at(head) + (panel + r) * out_width_;
-            T mean = 0;  // of d_weights under the weights
-            for (std::int64_t c = 0; c < depth_; ++c) mean += o[c] * d_o[c];
+            const std::int64_t at = out_at(head) + (panel + r) * out_width_;
+            const T mean = dot(out + at, d_out + at);  // of d_weights under the weights
             kernel_.softmax_gradient(keys.size(), seen.begin, seen.end, lse[lse_at(head) + panel + r], mean, row,
                                      d_row);
             if (head_sums) {
@@ -130,32 +132,32 @@ class HeadTask {
                                     head_sums);
             }
           }
-          std::fill_n(sums.data(), sums.size(), T{0});
-          kernel_.add_by_row(keys.size(), blocks_, d_scores, n_keys_, key_rows_.data() + keys.begin * kernel_.width,
-                             block, sums.data(), gradient_rows * kernel_.width);
+          std::fill_n(s_.sums.data(), sums_size, T{0});
+          kernel_.add_by_row(keys.size(), blocks_, d_scores, n_keys_, s_.key_rows.data() + keys.begin * kernel_.width,
+                             block, s_.sums.data(), gradient_rows * kernel_.width);
           for (std::int64_t r = 0; r < rows; ++r) {
-            unpack_row(sums.data() + r * kernel_.width, gradient_rows, 1,
+            unpack_row(s_.sums.data() + r * kernel_.width, gradient_rows, 1,
                        d_qkv + query_at(head) + (panel + r) * width_);
           }
         }
-        pack_rows(a_.qkv + query_at(head) + first * width_, width_, tile_end - first, scale_, query_rows_, tile_rows);
-        pack_rows(d_out + out_at(head) + first * out_width_, out_width_, tile_end - first, 1, d_out_rows_, tile_rows);
+        pack_rows(a_.qkv + query_at(head) + first * width_, width_, tile_end - first, scale_, s_.query_rows, tile_rows);
+        pack_rows(d_out + out_at(head) + first * out_width_, out_width_, tile_end - first, 1, s_.d_out_rows, tile_rows);
         for (std::int64_t key = tile.begin; key < tile_end; key += gradient_rows) {
           // Queries before the key do not see it.
           const std::int64_t skipped = std::max<std::int64_t>(0, key - first);
-          const T* weights = scores_.data() + skipped * n_keys_ + key - tile.begin;
-          const T* d_scores = d_scores_.data() + skipped * n_keys_ + key - tile.begin;
+          const T* weights = s_.scores.data() + skipped * n_keys_ + key - tile.begin;
+          const T* d_scores = s_.d_scores.data() + skipped * n_keys_ + key - tile.begin;
           const std::int64_t steps = tile_rows - skipped, to = key * kernel_.width;
-          kernel_.add_by_column(steps, blocks_, d_scores, n_keys_, query_rows_.data() + skipped * kernel_.width,
-                                tile_rows * kernel_.width, d_keys_.data() + to, block);
-          kernel_.add_by_column(steps, blocks_, weights, n_keys_, d_out_rows_.data() + skipped * kernel_.width,
-                                tile_rows * kernel_.width, d_values_.data() + to, block);
+          kernel_.add_by_column(steps, blocks_, d_scores, n_keys_, s_.query_rows.data() + skipped * kernel_.width,
+                                tile_rows * kernel_.width, s_.d_keys.data() + to, block);
+          kernel_.add_by_column(steps, blocks_, weights, n_keys_, s_.d_out_rows.data() + skipped * kernel_.width,
+                                tile_rows * kernel_.width, s_.d_values.data() + to, block);
         }
       }
     });
     for (std::int64_t key = 0; key < a_.seq_len; ++key) {
-      unpack_row(d_keys_.data() + key * kernel_.width, n_keys_, 1, d_qkv + key_offset() + key * width_);
-      unpack_row(d_values_.data() + key * kernel_.width, n_keys_, 1, d_qkv + value_offset() + key * width_);
+      unpack_row(s_.d_keys.data() + key * kernel_.width, n_keys_, 1, d_qkv + key_offset() + key * width_);
+      unpack_row(s_.d_values.data() + key * kernel_.width, n_keys_, 1, d_qkv + value_offset() + key * width_);
     }
   }
 
@@ -166,7 +168,9 @@ class HeadTask {
     std::int64_t size() const { return end - begin; }
   };
 
-  static AlignedBuffer<T> buffer(std::int64_t size) { return AlignedBuffer<T>(static_cast<std::size_t>(size)); }
+  static void reserve(AlignedBuffer<T>& buffer, std::int64_t size) {
+    if (static_cast<std::int64_t>(buffer.size()) < size) buffer = AlignedBuffer<T>(static_cast<std::size_t>(size));
+  }
 
   std::int64_t query_at(std::int64_t head) const { return entry_ * a_.seq_len * width_ + head * depth_; }
   std::int64_t key_offset() const { return entry_ * a_.seq_len * width_ + (a_.n_heads + kv_) * depth_; }
@@ -198,9 +202,9 @@ class HeadTask {
   // scores [12, keys] in nats, with bias; rows beyond the text hold numbers of no meaning.
   void score(std::int64_t head, std::int64_t first, const Keys& keys, T* scores) {
     const std::int64_t rows = std::min(gradient_rows, a_.seq_len - first);
-    if (queries_.size() == 0) queries_ = buffer(gradient_rows * depth_);
-    pack_panel(a_.qkv + query_at(head) + first * width_, width_, rows, scale_, queries_.data());
-    kernel_.products(depth_, keys.size(), queries_.data(), keys_.data() + keys.begin * depth_, scores, n_keys_);
+    reserve(s_.queries, gradient_rows * depth_);
+    pack_panel(a_.qkv + query_at(head) + first * width_, width_, rows, scale_, s_.queries.data());
+    kernel_.products(depth_, keys.size(), s_.queries.data(), s_.keys.data() + keys.begin * depth_, scores, n_keys_);
     if (!a_.bias) return;
     for (std::int64_t r = 0; r < rows; ++r) {
       const Keys seen = keys_of_row(first + r, keys);
@@ -208,42 +212,65 @@ class HeadTask {
     }
   }
 
+  std::int64_t reserve_sums() const {
+    reserve(s_.sums, blocks_ * gradient_rows * kernel_.width);
+    return blocks_ * gradient_rows * kernel_.width;
+  }
+
   // [depth, 12], rows beyond the last 0.
   void pack_panel(const T* from, std::int64_t stride, std::int64_t rows, T factor, T* to) const {
-    for (std::int64_t r = 0; r < gradient_rows; ++r) {
-      for (std::int64_t c = 0; c < depth_; ++c)
-        to[c * gradient_rows + r] = r < rows ? from[r * stride + c] * factor : 0;
+    if (rows < gradient_rows) std::fill_n(to, depth_ * gradient_rows, T{0});
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::int64_t c = 0; c < depth_; ++c) to[c * gradient_rows + r] = from[r * stride + c] * factor;
     }
   }
-  // All positions as [n_keys / W, depth, W].
+  // All positions as [n_keys / W, depth, W], 0 beyond the last.
   void pack_columns(const T* from, AlignedBuffer<T>& to) const {
-    to = buffer(n_keys_ * depth_);
-    for (std::int64_t j = 0; j < n_keys_; ++j) {
-      T* column = to.data() + j / kernel_.width * kernel_.width * depth_ + j % kernel_.width;
-      for (std::int64_t c = 0; c < depth_; ++c) column[c * kernel_.width] = j < a_.seq_len ? from[j * width_ + c] : 0;
+    const std::int64_t w = kernel_.width;
+    reserve(to, n_keys_ * depth_);
+    for (std::int64_t first = 0; first < n_keys_; first += w) {
+      T* panel = to.data() + first * depth_;
+      const std::int64_t n = std::clamp<std::int64_t>(a_.seq_len - first, 0, w);
+      if (n < w) std::fill_n(panel, depth_ * w, T{0});
+      for (std::int64_t j = 0; j < n; ++j) {
+        const T* row = from + (first + j) * width_;
+        for (std::int64_t c = 0; c < depth_; ++c) panel[c * w + j] = row[c];
+      }
     }
   }
   // `rows` rows as [blocks, capacity, W], 0 beyond the last row and channel.
   void pack_rows(const T* from, std::int64_t stride, std::int64_t rows, T factor, AlignedBuffer<T>& to,
-                 std::int64_t capacity = 0) const {
-    if (capacity == 0) capacity = n_keys_;
+                 std::int64_t capacity) const {
     const std::int64_t w = kernel_.width;
-    if (to.size() == 0) to = buffer(blocks_ * capacity * w);
+    reserve(to, blocks_ * capacity * w);
     for (std::int64_t block = 0; block < blocks_; ++block) {
       const std::int64_t channels = std::min(w, depth_ - block * w);
-      for (std::int64_t r = 0; r < capacity; ++r) {
-        T* row = to.data() + (block * capacity + r) * w;
-        for (std::int64_t c = 0; c < w; ++c) {
-          row[c] = r < rows && c < channels ? from[r * stride + block * w + c] * factor : 0;
-        }
+      T* row = to.data() + block * capacity * w;
+      for (std::int64_t r = 0; r < rows; ++r, row += w) {
+        const T* values = from + r * stride + block * w;
+        for (std::int64_t c = 0; c < channels; ++c) row[c] = values[c] * factor;
+        std::fill(row + channels, row + w, T{0});
       }
+      std::fill_n(row, (capacity - rows) * w, T{0});
     }
   }
   // One row of sums [blocks, rows, W] as channels side by side.
   void unpack_row(const T* sums, std::int64_t rows, T factor, T* to) const {
-    for (std::int64_t c = 0; c < depth_; ++c) {
-      to[c] = sums[c / kernel_.width * rows * kernel_.width + c % kernel_.width] * factor;
+    const std::int64_t w = kernel_.width;
+    for (std::int64_t first = 0; first < depth_; first += w, sums += rows * w) {
+      const std::int64_t channels = std::min(w, depth_ - first);
+      for (std::int64_t c = 0; c < channels; ++c) to[first + c] = sums[c] * factor;
     }
+  }
+  // The product of two heads' channels, in eight interleaved sums.
+  T dot(const T* x, const T* y) const {
+    T sums[8] = {};
+    std::int64_t c = 0;
+    for (; c + 8 <= depth_; c += 8) {
+      for (std::int64_t i = 0; i < 8; ++i) sums[i] += x[c + i] * y[c + i];
+    }
+    for (; c < depth_; ++c) sums[0] += x[c] * y[c];
+    return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
   }
   void clear_rows(T* scores, T* d_scores, std::int64_t n) const {
     for (std::int64_t r = 0; r < gradient_rows; ++r) {
@@ -253,33 +280,36 @@ class HeadTask {
   }
 
   const AttentionBatch<T>& a_;
+  AttentionScratch<T>& s_;
   const kernels::AttentionGradientKernel<T>& kernel_;
   const std::int64_t entry_, kv_, depth_, width_, out_width_, blocks_, n_keys_;
   const T scale_;
-  AlignedBuffer<T> queries_, keys_, values_, value_columns_, key_rows_, query_rows_, d_out_rows_;
-  AlignedBuffer<T> scores_, d_scores_, d_keys_, d_values_;
 };
 
 }  // namespace
 
 template <class T>
-void attention_forward(const AttentionBatch<T>& a, T* out, T* lse, int threads) {
-  parallel_for(a.batch * a.n_kv_heads, threads,
-               [&](std::int64_t task) { HeadTask<T>(a, task / a.n_kv_heads, task % a.n_kv_heads).forward(out, lse); });
+void attention_forward(const AttentionBatch<T>& a, T* out, T* lse, Pool<AttentionScratch<T>>& scratch, int threads) {
+  parallel_for(a.batch * a.n_kv_heads, threads, [&](std::int64_t task) {
+    typename Pool<AttentionScratch<T>>::Lease lease(scratch);
+    HeadTask<T>(a, *lease, task / a.n_kv_heads, task % a.n_kv_heads).forward(out, lse);
+  });
 }
 
 template <class T>
 void attention_backward(const AttentionBatch<T>& a, const T* out, const T* lse, const T* d_out, T* d_qkv,
-                        double* bias_sums, int threads) {
+                        double* bias_sums, Pool<AttentionScratch<T>>& scratch, int threads) {
   double* sums = a.bias && a.bias->sums_size() > 0 ? bias_sums : nullptr;
   parallel_for(a.batch * a.n_kv_heads, threads, [&](std::int64_t task) {
-    HeadTask<T>(a, task / a.n_kv_heads, task % a.n_kv_heads).backward(out, lse, d_out, d_qkv, sums);
+    typename Pool<AttentionScratch<T>>::Lease lease(scratch);
+    HeadTask<T>(a, *lease, task / a.n_kv_heads, task % a.n_kv_heads).backward(out, lse, d_out, d_qkv, sums);
   });
 }
 
-#define POSLAB_INSTANTIATE(T)                                                \
-  template void attention_forward<T>(const AttentionBatch<T>&, T*, T*, int); \
-  template void attention_backward<T>(const AttentionBatch<T>&, const T*, const T*, const T*, T*, double*, int);
+#define POSLAB_INSTANTIATE(T)                                                                              \
+  template void attention_forward<T>(const AttentionBatch<T>&, T*, T*, Pool<AttentionScratch<T>>&, int);   \
+  template void attention_backward<T>(const AttentionBatch<T>&, const T*, const T*, const T*, T*, double*, \
+                                      Pool<AttentionScratch<T>>&, int);
 POSLAB_INSTANTIATE(float)
 POSLAB_INSTANTIATE(double)
 #undef POSLAB_INSTANTIATE

@@ -5,6 +5,9 @@
 
 #include <cstdint>
 
+#include "poslab/core/aligned.h"
+#include "poslab/core/pool.h"
+
 namespace poslab {
 
 // Numbers added to the scores that depend on head, query and key; positions are 0 .. seq_len - 1.
@@ -18,6 +21,13 @@ class ScoreBias {
   virtual void add_gradient(std::int64_t head, std::int64_t query, std::int64_t first_key, std::int64_t n,
                             const T* d_scores, double* sums) const = 0;
   virtual std::int64_t sums_size() const = 0;  // per head; 0: no parameters
+};
+
+// What one task packs and computes in; its contents mean nothing between calls.
+template <class T>
+struct AttentionScratch {
+  AlignedBuffer<T> queries, keys, values, value_columns, key_rows, query_rows, d_out_panel, d_out_rows;
+  AlignedBuffer<T> scores, d_scores, sums, d_keys, d_values;
 };
 
 // Query head h reads key-value head h / (n_heads / n_kv_heads). qkv rows hold the heads of q, then of k, then of v.
@@ -35,11 +45,12 @@ struct AttentionBatch {
 
 // Work is cut into one task per batch entry and key-value head: results do not depend on `threads`.
 template <class T>
-void attention_forward(const AttentionBatch<T>& attention, T* out, T* lse, int threads);
+void attention_forward(const AttentionBatch<T>& attention, T* out, T* lse, Pool<AttentionScratch<T>>& scratch,
+                       int threads);
 
 // d_qkv [as qkv] is overwritten; bias_sums [batch, n_heads, bias->sums_size()] are added to.
 template <class T>
 void attention_backward(const AttentionBatch<T>& attention, const T* out, const T* lse, const T* d_out, T* d_qkv,
-                        double* bias_sums, int threads);
+                        double* bias_sums, Pool<AttentionScratch<T>>& scratch, int threads);
 
 }  // namespace poslab

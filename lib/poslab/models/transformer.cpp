@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <mutex>
 #include <numeric>
 #include <stdexcept>
 
 #include "poslab/attention/attention_gradient.h"
 #include "poslab/core/aligned.h"
 #include "poslab/core/blas.h"
+#include "poslab/core/pool.h"
 #include "poslab/core/threads.h"
 #include "poslab/encodings/learned.h"
 #include "poslab/encodings/rope_variants.h"
@@ -33,43 +33,6 @@ template <class T>
 AlignedBuffer<T> buffer(std::int64_t size) {
   return AlignedBuffer<T>(static_cast<std::size_t>(size));
 }
-
-// Scratch of equal size for tasks that run side by side; the one used last is handed out first.
-template <class T>
-class ScratchPool {
- public:
-  class Lease {
-   public:
-    explicit Lease(ScratchPool& pool) : pool_(pool), buffer_(pool.take()) {}
-    ~Lease() { pool_.give(std::move(buffer_)); }
-    Lease(const Lease&) = delete;
-    Lease& operator=(const Lease&) = delete;
-    T* data() { return buffer_.data(); }
-
-   private:
-    ScratchPool& pool_;
-    AlignedBuffer<T> buffer_;
-  };
-
-  explicit ScratchPool(std::int64_t size) : size_(size) {}
-
- private:
-  AlignedBuffer<T> take() {
-    const std::lock_guard lock(mutex_);
-    if (free_.empty()) return buffer<T>(size_);
-    AlignedBuffer<T> last = std::move(free_.back());
-    free_.pop_back();
-    return last;
-  }
-  void give(AlignedBuffer<T> used) {
-    const std::lock_guard lock(mutex_);
-    free_.push_back(std::move(used));
-  }
-
-  const std::int64_t size_;
-  std::mutex mutex_;
-  std::vector<AlignedBuffer<T>> free_;
-};
 
 // cos and sin of every position and pair, as they multiply queries and keys.
 template <class T>
@@ -195,7 +158,7 @@ struct Transformer<T>::State::Pass {
         threads(options.threads),
         kept(training),
         widest(std::max({c.up_width(), c.qkv_width(), c.vocab_size, c.d_model})),
-        pool(block_rows * (2 * c.d_model + c.d_ff + 2 * widest)) {
+        scratch_size(block_rows * (2 * c.d_model + c.d_ff + 2 * widest)) {
     const std::int64_t layers = kept ? c.n_layers : 1;
     stream = buffer<T>(rows * c.d_model * (kept ? 2 * c.n_layers + 1 : 1));
     qkv = buffer<T>(layers * rows * c.qkv_width());
@@ -227,7 +190,9 @@ struct Transformer<T>::State::Pass {
   int threads;
   const bool kept;
   const std::int64_t widest;
-  ScratchPool<T> pool;
+  const std::int64_t scratch_size;  // of one task
+  Pool<AlignedBuffer<T>> pool;
+  Pool<AttentionScratch<T>> attention_pool;
   std::int64_t window = 0;
   Turns<T> turns;
   AlignedBuffer<double> waves;                // [seq_len, d_model]
@@ -289,8 +254,9 @@ struct Transformer<T>::State::Pass {
   template <class Run>
   void for_each_block(const Run& run) {
     parallel_for(ceil_div(rows, block_rows), threads, [&](std::int64_t task) {
-      typename ScratchPool<T>::Lease scratch(pool);
-      run(task * block_rows, std::min(block_rows, rows - task * block_rows), scratch.data());
+      typename Pool<AlignedBuffer<T>>::Lease scratch(pool);
+      if (scratch->size() == 0) *scratch = buffer<T>(scratch_size);
+      run(task * block_rows, std::min(block_rows, rows - task * block_rows), scratch->data());
     });
   }
 
@@ -315,7 +281,7 @@ struct Transformer<T>::State::Pass {
       turn_rows(to, first, n, false);
     });
     T* heads = slot(attended, layer, c.attention_width());
-    attention_forward(attention(layer), heads, slot(lse, layer, c.n_heads), threads);
+    attention_forward(attention(layer), heads, slot(lse, layer, c.n_heads), attention_pool, threads);
     for_each_block([&](std::int64_t first, std::int64_t n, T* scratch) {
       T* normed = scratch;
       T* activated = normed + block_rows * d;
@@ -346,12 +312,13 @@ struct Transformer<T>::State::Pass {
   template <class Run>
   void accumulate(std::int64_t size, T* gradient, const Run& run) {
     parallel_for(n_tasks, threads, [&](std::int64_t task) {
-      typename ScratchPool<T>::Lease scratch(pool);
+      typename Pool<AlignedBuffer<T>>::Lease scratch(pool);
+      if (scratch->size() == 0) *scratch = buffer<T>(scratch_size);
       T* sums = partials.data() + task * partial_size;
       std::fill_n(sums, size, T{0});
       const std::int64_t end = std::min((task + 1) * task_rows, rows);
       for (std::int64_t first = task * task_rows; first < end; first += block_rows) {
-        run(first, std::min(block_rows, end - first), sums, scratch.data());
+        run(first, std::min(block_rows, end - first), sums, scratch->data());
       }
     });
     constexpr std::int64_t piece = 1 << 14;
@@ -425,7 +392,7 @@ struct Transformer<T>::State::Pass {
                                  at(g, at_.o_bias), d_attended.data() + first * width);
                });
     attention_backward(attention(layer), heads, slot(lse, layer, c.n_heads), d_attended.data(), d_qkv.data(),
-                       bias_sums.empty() ? nullptr : bias_sums.data(), threads);
+                       bias_sums.empty() ? nullptr : bias_sums.data(), attention_pool, threads);
     accumulate(split, gradient, [&](std::int64_t first, std::int64_t n, T* g, T* scratch) {
       T* normed = scratch;
       T* d_normed = normed + block_rows * d;
