@@ -124,6 +124,7 @@ class HeadTask {
             }
             const Keys seen = keys_of_row(panel + r, keys);
             const std::int64_t at = out_at(head) + (panel + r) * out_width_;
+            expect(out + at + rows_ahead * out_width_);
             const T mean = dot(out + at, d_out + at);  // of d_weights under the weights
             kernel_.softmax_gradient(keys.size(), seen.begin, seen.end, lse[lse_at(head) + panel + r], mean, row,
                                      d_row);
@@ -156,6 +157,8 @@ class HeadTask {
       }
     });
     for (std::int64_t key = 0; key < a_.seq_len; ++key) {
+      expect(d_qkv + key_offset() + (key + rows_ahead) * width_);
+      expect(d_qkv + value_offset() + (key + rows_ahead) * width_);
       unpack_row(s_.d_keys.data() + key * kernel_.width, n_keys_, 1, d_qkv + key_offset() + key * width_);
       unpack_row(s_.d_values.data() + key * kernel_.width, n_keys_, 1, d_qkv + value_offset() + key * width_);
     }
@@ -217,10 +220,18 @@ class HeadTask {
     return blocks_ * gradient_rows * kernel_.width;
   }
 
+  // A head's rows lie far apart in memory, so that the hardware does not see the next one coming.
+  void expect(const T* row) const {
+    constexpr std::int64_t line = 64 / static_cast<std::int64_t>(sizeof(T));
+    for (std::int64_t c = 0; c < depth_; c += line) __builtin_prefetch(row + c);
+  }
+  static constexpr std::int64_t rows_ahead = 16;
+
   // [depth, 12], rows beyond the last 0.
   void pack_panel(const T* from, std::int64_t stride, std::int64_t rows, T factor, T* to) const {
     if (rows < gradient_rows) std::fill_n(to, depth_ * gradient_rows, T{0});
     for (std::int64_t r = 0; r < rows; ++r) {
+      expect(from + (r + rows_ahead) * stride);
       for (std::int64_t c = 0; c < depth_; ++c) to[c * gradient_rows + r] = from[r * stride + c] * factor;
     }
   }
@@ -234,6 +245,7 @@ class HeadTask {
       if (n < w) std::fill_n(panel, depth_ * w, T{0});
       for (std::int64_t j = 0; j < n; ++j) {
         const T* row = from + (first + j) * width_;
+        expect(row + rows_ahead * width_);
         for (std::int64_t c = 0; c < depth_; ++c) panel[c * w + j] = row[c];
       }
     }
