@@ -55,7 +55,7 @@ VIEWS = {
     "train": View("step", "loss"),
     "perplexity": View("length", "mean_nll", ("control",)),
     "recall": View("length", "accuracy", ("distance",)),
-    "extrapolate": View("length", "mean_nll", ("encoding",)),
+    "extrapolate": View("length", "mean_nll", ("encoding", "scaling", "extra_steps"), title=("task", "steps")),
 }
 
 
