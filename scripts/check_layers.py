@@ -17,7 +17,7 @@ MAY_INCLUDE = {
     "encodings": {"core", "kernels"},
     "attention": {"core", "kernels", "encodings"},
     "models": {"core", "kernels", "encodings", "attention", "formats"},
-    "formats": {"core", "encodings"},
+    "formats": {"core", "kernels", "encodings"},
     "report": {"core"},
     "experiments": {"core", "kernels", "encodings", "attention", "models", "formats", "report"},
     "cli": {"core", "kernels", "encodings", "attention", "models", "formats", "report", "experiments"},
