@@ -57,6 +57,9 @@ constexpr Cast casts[] = {
      [](NumericProfile& p, DType type) { store(p, type), p.position = type; }},
     {"_all", "position, inv_freq, angle, cos and sin each rounded to {0}",
      [](NumericProfile& p, DType type) { store(p, type), p.position = p.inv_freq = p.angle = type; }},
+    {"_position_only", "the position alone rounded to {0}", [](NumericProfile& p, DType type) { p.position = type; }},
+    {"_inv_freq_only", "inv_freq alone rounded to {0}", [](NumericProfile& p, DType type) { p.inv_freq = type; }},
+    {"_angle_only", "the angle alone rounded to {0}", [](NumericProfile& p, DType type) { p.angle = type; }},
     {"_vectors", "queries and keys alone in {0}, rounded before and after a finer rotation",
      [](NumericProfile& p, DType type) { p.vectors = type; }},
 };
