@@ -1,0 +1,109 @@
+#include "poslab/formats/permute.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "golden.h"
+#include "poslab/formats/safetensors.h"
+#include "scratch.h"
+
+using namespace poslab;
+
+namespace {
+
+constexpr PermuteSizes tiny{.n_heads = 4, .n_kv_heads = 2, .head_dim = 8, .rotary_dim = 8};
+
+std::string bytes_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+std::string error_of(auto call) {
+  try {
+    call();
+  } catch (const std::invalid_argument& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("permute: half to interleaved is [0, 4, 1, 5, 2, 6, 3, 7] in each head") {
+  CHECK(layout_rows(RopeLayout::half, RopeLayout::interleaved, 2, 8, 8) ==
+        std::vector<std::int64_t>{0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15});
+  CHECK(layout_rows(RopeLayout::half, RopeLayout::interleaved, 1, 8, 4) ==
+        std::vector<std::int64_t>{0, 2, 1, 3, 4, 5, 6, 7});
+  CHECK(layout_rows(RopeLayout::half, RopeLayout::half, 1, 4, 4) == std::vector<std::int64_t>{0, 1, 2, 3});
+  CHECK(error_of([] { layout_rows(RopeLayout::half, RopeLayout::half, 1, 4, 3); }).find("[permute] 1 heads of 4") == 0);
+}
+
+TEST_CASE("permute: names") {
+  CHECK(rotated_tensor("model.layers.0.self_attn.q_proj.weight") == RotatedTensor::query);
+  CHECK(rotated_tensor("model.layers.0.self_attn.k_proj.bias") == RotatedTensor::key);
+  CHECK(rotated_tensor("model.layers.0.self_attn.k_norm.weight") == RotatedTensor::key_norm);
+  CHECK(rotated_tensor("model.layers.0.self_attn.v_proj.weight") == std::nullopt);
+  CHECK(rotated_tensor("xq_proj.weight") == std::nullopt);
+  CHECK(rotated_tensor("q_proj") == std::nullopt);
+}
+
+TEST_CASE("permute: rope_half becomes rope_half_permuted, byte for byte, and comes back") {
+  const Scratch scratch;
+  const std::string half = golden_path("llama_tiny/rope_half/model.safetensors"),
+                    interleaved = golden_path("llama_tiny/rope_half_permuted/model.safetensors");
+  const auto changed = permute_file(half, scratch.path("there"), RopeLayout::half, RopeLayout::interleaved, tiny);
+  CHECK(bytes_of(scratch.path("there")) == bytes_of(interleaved));
+  REQUIRE(changed.size() == 4);
+  CHECK(std::count_if(changed.begin(), changed.end(), [](const auto& t) { return t.heads == 2; }) == 2);
+  CHECK(changed[0].moved_rows == changed[0].heads * 6);
+  permute_file(scratch.path("there"), scratch.path("back"), RopeLayout::interleaved, RopeLayout::half, tiny);
+  CHECK(bytes_of(scratch.path("back")) == bytes_of(half));
+}
+
+TEST_CASE("permute: biases and norms move with their weights, others stay") {
+  const Scratch scratch;
+  const std::vector<float> bias = {0, 1, 2, 3}, weight = {0, 0.5F, 1, 1.5F, 2, 2.5F, 3, 3.5F};
+  const std::vector<SafetensorsEntry<float>> entries = {{"a.q_proj.bias", {4}, bias},
+                                                        {"a.q_proj.weight", {4, 2}, weight},
+                                                        {"a.q_norm.weight", {4}, bias},
+                                                        {"a.v_proj.bias", {4}, bias}};
+  write_safetensors<float>(scratch.path("from"), entries, {});
+  permute_file(scratch.path("from"), scratch.path("to"), RopeLayout::half, RopeLayout::interleaved,
+               {.n_heads = 1, .n_kv_heads = 1, .head_dim = 4, .rotary_dim = 4});
+  const SafetensorsFile file(scratch.path("to"));
+  const auto values = [&](const char* name) {
+    std::vector<float> out(static_cast<std::size_t>(file.find(name)->size));
+    file.read<float>(*file.find(name), out);
+    return out;
+  };
+  CHECK(values("a.q_proj.bias") == std::vector<float>{0, 2, 1, 3});
+  CHECK(values("a.q_norm.weight") == std::vector<float>{0, 2, 1, 3});
+  CHECK(values("a.q_proj.weight") == std::vector<float>{0, 0.5F, 2, 2.5F, 1, 1.5F, 3, 3.5F});
+  CHECK(values("a.v_proj.bias") == bias);
+}
+
+TEST_CASE("permute: what cannot be done is said") {
+  const Scratch scratch;
+  const std::string half = golden_path("llama_tiny/rope_half/model.safetensors");
+  const auto error = [&](const std::string& from, const std::string& to, PermuteSizes sizes) {
+    return error_of([&] { permute_file(from, to, RopeLayout::half, RopeLayout::interleaved, sizes); });
+  };
+  CHECK(error(half, half, tiny) == "[permute] " + half + " and " + half + " are the same file.");
+  PermuteSizes wrong = tiny;
+  wrong.n_kv_heads = 4;
+  CHECK(error(half, scratch.path("x"), wrong) ==
+        "[permute] tensor model.layers.0.self_attn.k_proj.weight has 16 rows but 4 heads of 8 channels need 32.");
+  const std::vector<float> v = {1};
+  const std::vector<SafetensorsEntry<float>> none = {{"w", {1}, v}}, fused = {{"a.qkv_proj.weight", {1}, v}};
+  write_safetensors<float>(scratch.path("none"), none, {});
+  write_safetensors<float>(scratch.path("fused"), fused, {});
+  CHECK(error(scratch.path("none"), scratch.path("x"), tiny) ==
+        "[permute] " + scratch.path("none") + " has no q_proj or k_proj tensors.");
+  CHECK(error(scratch.path("fused"), scratch.path("x"), tiny) ==
+        "[permute] tensor a.qkv_proj.weight holds q, k and v together, which is not supported.");
+}
