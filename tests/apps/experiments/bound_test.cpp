@@ -44,7 +44,8 @@ TEST_CASE("bound: published rows that do not reproduce are said plainly") {
 }
 
 TEST_CASE("bound: what fine-tuning with another base reaches") {
-  for (const auto& c : golden("analytic_anchors.json")["liu_T_extra"]) {
+  const auto anchors = golden("analytic_anchors.json");
+  for (const auto& c : anchors["liu_T_extra"]) {
     const RanExperiment ran = run_experiment("bound", {{"rope_theta", c["beta"].get<double>()},
                                                        {"trained_rope_theta", 10000.0},
                                                        {"original_max_position_embeddings", std::int64_t{4096}},
