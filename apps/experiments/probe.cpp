@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -80,6 +81,7 @@ struct Summary {
   std::optional<double> noise;
   std::int64_t n_places = 0, n_alternatives = 0;
   std::optional<double> first_wrong_position, dump_up_to;
+  std::vector<double> silent_positions;
   std::vector<std::string> not_ruled_out;
   std::vector<std::string> warnings;
 
@@ -107,6 +109,10 @@ struct Summary {
     field("first_wrong_position", self.first_wrong_position,
           "where the engine leaves the hypothesis that explains the rest (null: nowhere)", "tokens");
     field("dump_up_to", self.dump_up_to, "position that would tell what not_ruled_out lists (null: none would)",
+          "tokens");
+    field("silent_positions", self.silent_positions,
+          "the first positions in the data that tell nothing: what was meant fits there whatever the mistake, or "
+          "nothing turns",
           "tokens");
     field("not_ruled_out", self.not_ruled_out, "mistakes that would look the same in these data");
     field("warnings", self.warnings, "what to know about the parameters");
@@ -376,6 +382,10 @@ std::string conclude(const Summary& s, bool meant, bool demo) {
   if (s.first_wrong_position && s.explained) {
     text += fmt::format("From position {} on the engine does something else.\n", *s.first_wrong_position);
   }
+  if (s.verdict == ProbeVerdict::mismatch && s.explained && !s.silent_positions.empty()) {
+    text += fmt::format("It does not show at position{} {}.\n", s.silent_positions.size() > 1 ? "s" : "",
+                        fmt::join(s.silent_positions, ", "));
+  }
   if (!s.not_ruled_out.empty()) {
     text += fmt::format("These data cannot rule out: {}.\n", fmt::join(s.not_ruled_out, "; "));
     text += s.dump_up_to ? fmt::format("Dump positions up to {} next: that would tell.", *s.dump_up_to)
@@ -480,6 +490,19 @@ Source find_source(const Params& p) {
                           : Source::demo;
 }
 
+// Positions where what was meant fits as well as the mistake, or, without one, where nothing turns.
+std::vector<double> find_silent(const Examined& e) {
+  constexpr std::size_t most = 16;
+  std::set<double> silent;
+  for (std::size_t s = 0; s < e.positions.size() && silent.size() < most; ++s) {
+    const bool hidden = e.finding.verdict == ProbeVerdict::mismatch && !e.meant.empty()
+                            ? e.meant[s] <= 8 * (e.noise + 0x1p-24 * std::abs(e.positions[s]))
+                            : e.positions[s] == 0;
+    if (hidden) silent.insert(e.positions[s]);
+  }
+  return {silent.begin(), silent.end()};
+}
+
 // What queries and keys say together.
 void merge(Summary& s, const Summary& other) {
   s.n_places += other.n_places;
@@ -527,6 +550,7 @@ TypedReport<Summary, Row> report_turns(std::vector<Examined> examined, const Mea
     fill_summary(one, examined[k]);
     add_breaks(one, examined[k]);
     one.dump_up_to = telling_position(examined[k]);
+    one.silent_positions = find_silent(examined[k]);
     if (k == 0) {
       s = std::move(one);
     } else {

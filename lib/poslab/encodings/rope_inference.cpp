@@ -246,7 +246,6 @@ class Explainer {
             ramps(plain, k, length);
           }
         }
-        if (!found_.empty()) break;
       }
       if (!found_.empty()) return;
     }
@@ -527,7 +526,25 @@ std::vector<std::pair<RopeLayout, std::int64_t>> likely_pairings(const TurnEvide
 
 std::vector<RopeHypothesis> explain_frequencies(const MeasuredFrequencies& measured, double attention_factor,
                                                 double attention_factor_error) {
-  return Explainer(measured, attention_factor, attention_factor_error).explain();
+  std::vector<RopeHypothesis> found = Explainer(measured, attention_factor, attention_factor_error).explain();
+  const double fastest = std::abs(measured.value.front());
+  if (!found.empty() || std::abs(fastest - 2) > 8 * measured.error.front() + 4 * frequency_rounding) return found;
+  // Twice the angle of a scaling that keeps its fastest pair; turned twice, the attention factor counts twice.
+  MeasuredFrequencies half = measured;
+  for (double& w : half.value) w /= 2;
+  for (double& e : half.error) e /= 2;
+  const bool plain = std::abs(attention_factor - 1) <= attention_factor_error;
+  const auto doubled = [&](double factor, const char* name) {
+    for (RopeHypothesis& h : Explainer(half, factor, attention_factor_error).explain()) {
+      h.position_scale = 2;
+      h.frequencies.attention_factor *= attention_factor / factor;
+      h.mistakes.push_back(plain ? "positions doubled or rotated twice" : name);
+      found.push_back(std::move(h));
+    }
+  };
+  doubled(std::sqrt(attention_factor), "rotated twice");
+  if (!plain) doubled(attention_factor, "positions doubled");
+  return found;
 }
 
 std::vector<RopeHypothesis> infer_hypotheses(const TurnEvidence& evidence) {

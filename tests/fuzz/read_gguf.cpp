@@ -1,0 +1,21 @@
+// libFuzzer: whatever the bytes, the readers of tensors, positions and vocabulary answer or throw std::invalid_argument.
+#include "fuzz/fuzz_file.h"
+#include "poslab/formats/gguf_config.h"
+#include "poslab/formats/tokenizer.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  return fuzz_file(data, size, [](const std::string& path) {
+    const poslab::GgufFile file(path);
+    for (const auto& tensor : file.tensors()) {
+      std::vector<float> values(static_cast<std::size_t>(tensor.size));
+      file.read(tensor, values);
+    }
+    try {
+      poslab::gguf_config(file);
+    } catch (const std::invalid_argument&) {
+      // Most files have no model in them, and a vocabulary may be there all the same.
+    }
+    const poslab::Tokenizer tokenizer(file);
+    tokenizer.decode(tokenizer.encode("the  position, 12's\n", true));
+  });
+}
