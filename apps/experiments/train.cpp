@@ -389,7 +389,7 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
 Experiment describe_train() {
   return describe<Params, Summary, Row>(
       "train", "How does a small transformer learn with this encoding, from a text or from a task made on the spot?",
-      "poslab train --task induction --encoding rope --steps 300 --save /tmp/recall", run);
+      "poslab train --task induction --encoding rope --steps 300 --save induction-model", run);
 }
 
 const Registrar registrar("train", describe_train);
