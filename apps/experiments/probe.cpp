@@ -495,8 +495,8 @@ std::vector<double> find_silent(const Examined& e) {
   constexpr std::size_t most = 16;
   std::set<double> silent;
   for (std::size_t s = 0; s < e.positions.size() && silent.size() < most; ++s) {
-    const bool hidden = e.finding.verdict == ProbeVerdict::mismatch && !e.meant.empty()
-                            ? e.meant[s] <= 8 * (e.noise + 0x1p-24 * std::abs(e.positions[s]))
+    const bool hidden = e.finding.verdict == ProbeVerdict::mismatch && !e.meant.empty() && !e.fit.empty()
+                            ? e.meant[s] <= 4 * e.fit[s] + 0x1p-24
                             : e.positions[s] == 0;
     if (hidden) silent.insert(e.positions[s]);
   }
@@ -711,7 +711,8 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
 Experiment describe_probe() {
   Experiment experiment = describe<Params, Summary, Row>(
       "probe", "What does an implementation of RoPE do, and which mistake parts it from what was meant?",
-      "poslab probe --query-input q_in.npy --query-output q_out.npy --positions positions.npy --model llama-3.1-8b",
+      "poslab probe --query-input q_in.npy --query-output q_out.npy --positions positions.npy --layout half "
+      "--rope-theta 500000",
       run);
   experiment.verdicts = {"match", "mismatch"};
   return experiment;
