@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <queue>
 #include <stdexcept>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 
@@ -42,6 +44,15 @@ struct ByteAlphabet {
 const ByteAlphabet& byte_alphabet() {
   static const ByteAlphabet alphabet;
   return alphabet;
+}
+
+// The byte that "<0x0A>" stands for; -1 where it is written otherwise.
+int byte_of(std::string_view text) {
+  unsigned char byte = 0;
+  if (text.size() != 6 || !text.starts_with("<0x") || text.back() != '>') return -1;
+  const char* digits = text.data() + 3;
+  const auto [end, error] = std::from_chars(digits, digits + 2, byte, 16);
+  return error == std::errc() && end == digits + 2 ? byte : -1;
 }
 
 // A run of bytes of the text that became one piece so far.
@@ -263,12 +274,10 @@ Tokenizer::Tokenizer(const GgufFile& file) {
     const std::string& text = v->texts[i];
     const std::int64_t id = static_cast<std::int64_t>(i);
     v->ids.emplace(text, id);  // of equal texts the first serves
-    unsigned value = 0;
     if (v->types[i] == TokenType::byte) {
-      if (text.size() != 6 || std::sscanf(text.c_str(), "<0x%2X>", &value) != 1) {
-        fail(fmt::format("byte token {} is written {}, not <0x00>", i, printable(text)));
-      }
-      v->bytes[value] = id;
+      const int byte = byte_of(text);
+      if (byte < 0) fail(fmt::format("byte token {} is written {}, not <0x00>", i, printable(text)));
+      v->bytes[static_cast<std::size_t>(byte)] = id;
     }
     if (text.empty()) continue;
     if (v->types[i] != TokenType::control) {
@@ -380,7 +389,7 @@ std::string Tokenizer::decode(std::span<const std::int64_t> tokens) const {
       case TokenType::unknown:
         break;
       case TokenType::byte:
-        out += static_cast<char>(std::stoi(text.substr(3, 2), nullptr, 16));
+        out += static_cast<char>(byte_of(text));
         break;
       default:
         for (std::size_t i = 0; i < text.size();) {

@@ -116,6 +116,14 @@ TEST_CASE("tokenizer: vocabularies that are wrong") {
         "token 4 has the unknown type 9.");
   CHECK(error_of(small().numbers<std::int32_t>("tokenizer.ggml.token_type", 5, {1, 1, 1, 1, 6})) ==
         "byte token 4 is written ab, not <0x00>.");
+  for (const std::string odd : {"<0x-7>", "<0x+7>", "<0x 7>", "<0x7>>", "<0x777", "<0y77>"}) {
+    CHECK(error_of(GgufBytes()
+                       .string("tokenizer.ggml.model", "llama")
+                       .strings("tokenizer.ggml.tokens", {odd})
+                       .numbers<float>("tokenizer.ggml.scores", 6, {0})
+                       .numbers<std::int32_t>("tokenizer.ggml.token_type", 5, {6})) ==
+          "byte token 0 is written " + odd + ", not <0x00>.");
+  }
   CHECK(error_of(small().u32("tokenizer.ggml.bos_token_id", 5)) ==
         "tokenizer.ggml.bos_token_id is 5, past the 5 tokens.");
   CHECK(error_of(GgufBytes().string("tokenizer.ggml.model", "llama").strings("tokenizer.ggml.tokens", {"a"})) ==
