@@ -38,9 +38,18 @@ void sync_folder_of(const std::string& path) {
   ::close(fd);
 }
 
+// Renaming over a device, a pipe or the wrong kind of file would destroy it.
+void check_target(const std::string& path, std::filesystem::file_type wanted, const char* kind) {
+  const auto type = std::filesystem::status(path).type();
+  if (type != wanted && type != std::filesystem::file_type::not_found) {
+    throw std::runtime_error(fmt::format("cannot write {}: it is there and is no {}", path, kind));
+  }
+}
+
 }  // namespace
 
 void write_file(const std::string& path, std::span<const std::span<const std::byte>> parts) {
+  check_target(path, std::filesystem::file_type::regular, "regular file");
   const std::string partial = path + ".partial";
   const int fd = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) fail(path, errno);
@@ -59,6 +68,7 @@ void write_file(const std::string& path, std::span<const std::span<const std::by
 }
 
 void replace_folder(const std::string& fresh, const std::string& target) {
+  check_target(target, std::filesystem::file_type::directory, "folder");
   if (::renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
     sync_folder_of(target);
     std::filesystem::remove_all(fresh);
