@@ -11,7 +11,8 @@ static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may set 
 
 std::mutex mutex;
 int scopes = 0;
-struct sigaction before {};
+constexpr int signals[] = {SIGINT, SIGTERM};
+struct sigaction before[2];
 
 void on_interrupt(int) { requested = true; }
 
@@ -25,14 +26,14 @@ InterruptScope::InterruptScope() {
   struct sigaction action {};
   action.sa_handler = on_interrupt;
   action.sa_flags = SA_RESETHAND | SA_RESTART;
-  sigaction(SIGINT, &action, &before);
-  // Started in the background of a script, the process was told to ignore Ctrl-C.
-  if (before.sa_handler == SIG_IGN) sigaction(SIGINT, &before, nullptr);
+  // Also where a script's shell had its background job ignore SIGINT: whoever sends it means this process.
+  for (int i = 0; i < 2; ++i) sigaction(signals[i], &action, &before[i]);
 }
 
 InterruptScope::~InterruptScope() {
   const std::lock_guard lock(mutex);
-  if (--scopes == 0) sigaction(SIGINT, &before, nullptr);
+  if (--scopes > 0) return;
+  for (int i = 0; i < 2; ++i) sigaction(signals[i], &before[i], nullptr);
 }
 
 }  // namespace poslab

@@ -6,7 +6,7 @@
 
 namespace poslab {
 
-// Set by SIGINT while a scope lives, or by whoever wants long work to stop; long work polls it.
+// Set by these while a scope lives, or by whoever wants long work to stop; long work polls it.
 std::atomic<bool>& interrupt_requested();
 
 class InterruptScope {
