@@ -1,8 +1,10 @@
 #include "poslab/formats/permute.h"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -106,4 +108,10 @@ TEST_CASE("permute: what cannot be done is said") {
         "[permute] " + scratch.path("none") + " has no q_proj or k_proj tensors.");
   CHECK(error(scratch.path("fused"), scratch.path("x"), tiny) ==
         "[permute] tensor a.qkv_proj.weight holds q, k and v together, which is not supported.");
+  // A pipe in the target's place stays one.
+  const std::string pipe = scratch.path("pipe");
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK_THROWS_WITH_AS(permute_file(half, pipe, RopeLayout::half, RopeLayout::interleaved, tiny),
+                       ("cannot write " + pipe + ": it is there and is no regular file").c_str(), std::runtime_error);
+  CHECK(std::filesystem::is_fifo(pipe));
 }
