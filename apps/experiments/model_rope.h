@@ -6,10 +6,17 @@
 #include <string>
 #include <vector>
 
+#include "experiments/evaluated_model.h"
 #include "experiments/rope_params.h"
 #include "poslab/models/transformer_config.h"
 
 namespace poslab {
+
+// The help of RopeParams where the model is a checkpoint under evaluation.
+inline constexpr RopeHelp evaluation_rope_help{
+    .model = evaluated_model_help,
+    .rope_type = "how the frequencies are scaled for this evaluation; absent: the model's",
+    .head_dim = "channels of one attention head, which the weights fix; absent: the model's"};
 
 struct ModelRope {
   std::optional<RopeFrequencies> frequencies;  // absent: the model's own, or it turns no pairs

@@ -20,9 +20,6 @@ namespace poslab {
 namespace {
 
 constexpr Task own_task = Task::passkey;
-constexpr RopeHelp help{.model = evaluated_model_help,
-                        .rope_type = "how the frequencies are scaled for this evaluation; absent: the model's",
-                        .head_dim = "channels of one attention head, which the weights fix; absent: the model's"};
 
 struct Params {
   RopeParams rope;
@@ -34,7 +31,7 @@ struct Params {
   std::optional<std::int64_t> attention_window;
 
   static void fields(auto& self, auto&& field) {
-    RopeParams::fields(self.rope, field, help);
+    RopeParams::fields(self.rope, field, evaluation_rope_help);
     TextParams::fields(self.text, field);
     field("seq_len", self.seq_len, "context lengths; absent: 1, 2 and 4 times the trained length, as the text allows",
           "tokens");

@@ -19,9 +19,6 @@ namespace poslab {
 namespace {
 
 constexpr Task own_task = Task::passkey;
-constexpr RopeHelp help{.model = evaluated_model_help,
-                        .rope_type = "how the frequencies are scaled for this evaluation; absent: the model's",
-                        .head_dim = "channels of one attention head, which the weights fix; absent: the model's"};
 
 struct Params {
   RopeParams rope;
@@ -32,7 +29,7 @@ struct Params {
   std::int64_t seed = 1;
 
   static void fields(auto& self, auto&& field) {
-    RopeParams::fields(self.rope, field, help);
+    RopeParams::fields(self.rope, field, evaluation_rope_help);
     field("task", self.task, "passkey or induction (associative recall); absent: the checkpoint's");
     field("seq_len", self.seq_len, "text lengths; absent: 1, 2 and 4 times the trained length", "tokens");
     field("distances", self.distances,

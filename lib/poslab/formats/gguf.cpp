@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "poslab/core/printable.h"
+
 namespace poslab {
 namespace {
 

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "poslab/core/printable.h"
+
 namespace poslab {
 namespace {
 

@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "poslab/core/printable.h"
+
 namespace poslab {
 namespace {
 
@@ -20,15 +22,6 @@ using nlohmann::json;
 
 [[noreturn]] void fail(std::string_view source, std::string_view what) {
   throw std::invalid_argument(fmt::format("[read_json] {}: {}.", source, what));
-}
-
-// Text of the file goes into one-line messages, so it must be short, printable and valid UTF-8.
-std::string printable(std::string_view text) {
-  constexpr std::size_t longest = 160;
-  std::string out;
-  for (char c : text.substr(0, longest)) out += (c >= 0x20 && c < 0x7f) ? c : '?';
-  if (text.size() > longest) out += "...";
-  return out;
 }
 
 // Builds the value and remembers the first thing that is wrong. The base class is nlohmann's SAX interface.
@@ -53,7 +46,7 @@ class StrictBuilder : public nlohmann::json_sax<json> {
 
   bool key(std::string& name) override {
     const auto [slot, fresh] = open_.back()->get_ref<json::object_t&>().emplace(name, nullptr);
-    if (!fresh) return refuse(fmt::format("duplicate key '{}'", printable(name)));
+    if (!fresh) return refuse(fmt::format("duplicate key '{}'", printable(name, 160)));
     slot_ = &slot->second;
     return true;
   }
@@ -61,7 +54,7 @@ class StrictBuilder : public nlohmann::json_sax<json> {
   bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& e) override {
     std::string_view what = e.what();
     if (const auto end = what.find("] "); end != what.npos) what.remove_prefix(end + 2);
-    return refuse(fmt::format("not JSON: {}", printable(what)));
+    return refuse(fmt::format("not JSON: {}", printable(what, 160)));
   }
 
  private:

@@ -78,12 +78,4 @@ std::string_view recognised_format(std::span<const std::byte> bytes) {
   return {};
 }
 
-std::string printable(std::string_view text) {
-  constexpr std::size_t longest = 80;
-  std::string out;
-  for (char c : text.substr(0, longest)) out += c >= 0x20 && c < 0x7f ? c : '?';
-  if (text.size() > longest) out += "...";
-  return out;
-}
-
 }  // namespace poslab

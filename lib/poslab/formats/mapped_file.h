@@ -31,7 +31,4 @@ class MappedFile {
 // What a file that starts so is, for errors: "a PyTorch pickle (...)", "a GGUF file", ...; empty when not recognised.
 std::string_view recognised_format(std::span<const std::byte> bytes);
 
-// Text of a file for a one-line message: short, and printable ASCII.
-std::string printable(std::string_view text);
-
 }  // namespace poslab

@@ -20,6 +20,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "poslab/core/printable.h"
+
 namespace poslab {
 namespace {
 
@@ -179,12 +181,6 @@ struct Layout {
   std::vector<std::int64_t> shape;
   std::int64_t count = 0;
 };
-
-std::string printable(std::string_view text) {
-  std::string out;
-  for (char c : text.substr(0, 60)) out += c >= 0x20 && c < 0x7f ? c : '?';
-  return out;
-}
 
 // Reads up to the data, and checks the header against the file's size.
 Layout read_layout(File& file) {

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "poslab/core/printable.h"
 #include "poslab/formats/safetensors.h"
 
 namespace poslab {

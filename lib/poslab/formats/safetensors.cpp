@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "poslab/core/file_write.h"
+#include "poslab/core/printable.h"
 #include "poslab/formats/json_file.h"
 #include "poslab/kernels/convert.h"
 

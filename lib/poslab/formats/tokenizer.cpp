@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "poslab/core/printable.h"
 #include "poslab/formats/pre_tokenizer.h"
 
 namespace poslab {

@@ -9,20 +9,12 @@
 #include <fstream>
 #include <sstream>
 
+#include "scratch.h"
+
 using namespace poslab::cli;
 namespace fs = std::filesystem;
 
 namespace {
-
-struct Folder {
-  fs::path path;
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "poslab-output-XXXXXX").string();
-    path = mkdtemp(name.data());
-  }
-  ~Folder() { fs::remove_all(path); }
-  std::string file(const std::string& name) const { return (path / name).string(); }
-};
 
 std::string text_of(const std::string& path) {
   std::ifstream in(path);
@@ -34,8 +26,8 @@ std::string text_of(const std::string& path) {
 }  // namespace
 
 TEST_CASE("a file appears whole at commit, or not at all") {
-  const Folder folder;
-  const std::string path = folder.file("a.json");
+  const Scratch folder;
+  const std::string path = folder.path("a.json");
   {
     OutputFile out(path, OutputFile::Start::fresh);
     out.writer().write("half");
@@ -53,23 +45,23 @@ TEST_CASE("a file appears whole at commit, or not at all") {
 }
 
 TEST_CASE("a symlink's target is replaced, not the link; modes stay") {
-  const Folder folder;
-  std::ofstream(folder.file("target")) << "old";
-  chmod(folder.file("target").c_str(), 0640);
-  fs::create_symlink("target", folder.file("link"));
-  OutputFile out(folder.file("link"), OutputFile::Start::fresh);
+  const Scratch folder;
+  std::ofstream(folder.path("target")) << "old";
+  chmod(folder.path("target").c_str(), 0640);
+  fs::create_symlink("target", folder.path("link"));
+  OutputFile out(folder.path("link"), OutputFile::Start::fresh);
   out.writer().write("new");
   out.commit();
-  CHECK(fs::is_symlink(folder.file("link")));
-  CHECK(text_of(folder.file("target")) == "new");
+  CHECK(fs::is_symlink(folder.path("link")));
+  CHECK(text_of(folder.path("target")) == "new");
   struct stat info {};
-  stat(folder.file("target").c_str(), &info);
+  stat(folder.path("target").c_str(), &info);
   CHECK((info.st_mode & 0777) == 0640);
 }
 
 TEST_CASE("a kept partial survives and can be rewritten in one step") {
-  const Folder folder;
-  const std::string path = folder.file("a.ndjson");
+  const Scratch folder;
+  const std::string path = folder.path("a.ndjson");
   {
     OutputFile out(path, OutputFile::Start::fresh);
     out.keep_partial();
@@ -85,12 +77,12 @@ TEST_CASE("a kept partial survives and can be rewritten in one step") {
 }
 
 TEST_CASE("unwritable targets are errors before computing, with the system's words") {
-  const Folder folder;
-  CHECK_THROWS_WITH(OutputFile(folder.file("no/such/dir"), OutputFile::Start::fresh),
+  const Scratch folder;
+  CHECK_THROWS_WITH(OutputFile(folder.path("no/such/dir"), OutputFile::Start::fresh),
                     doctest::Contains("No such file or directory"));
-  CHECK_THROWS_WITH(OutputFile(folder.path.string(), OutputFile::Start::fresh), doctest::Contains("Is a directory"));
-  OutputFile first(folder.file("a"), OutputFile::Start::fresh);
-  CHECK_THROWS_WITH(OutputFile(folder.file("a"), OutputFile::Start::fresh), doctest::Contains("another run"));
+  CHECK_THROWS_WITH(OutputFile(folder.path(""), OutputFile::Start::fresh), doctest::Contains("Is a directory"));
+  OutputFile first(folder.path("a"), OutputFile::Start::fresh);
+  CHECK_THROWS_WITH(OutputFile(folder.path("a"), OutputFile::Start::fresh), doctest::Contains("another run"));
 }
 
 TEST_CASE("a full disk and a closed pipe are told apart") {

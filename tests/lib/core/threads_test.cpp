@@ -1,37 +1,25 @@
 #include "poslab/core/threads.h"
 
 #include <doctest/doctest.h>
-#include <stdlib.h>
 
 #include <atomic>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "scratch.h"
+
 namespace poslab {
 namespace {
 
-struct TemporaryFolder {
-  std::filesystem::path path;
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "poslab-threads-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    path = name;
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  void write(const std::string& file, const std::string& text) const {
-    std::filesystem::create_directories((path / file).parent_path());
-    std::ofstream(path / file) << text;
-  }
-};
+void write(const Scratch& folder, const std::string& file, const std::string& text) {
+  std::filesystem::create_directories(std::filesystem::path(folder.path(file)).parent_path());
+  folder.file(text, file);
+}
 
 }  // namespace
 
@@ -105,11 +93,11 @@ TEST_CASE("cores are at least one and no more than the machine's") {
 }
 
 TEST_CASE("the tightest quota on the way to the root counts") {
-  const TemporaryFolder folder;
-  folder.write("cpu.max", "max 100000\n");
-  folder.write("a/cpu.max", "150000 100000\n");
-  folder.write("a/b/cpu.max", "400000 100000\n");
-  const std::string root = folder.path.string();
+  const Scratch folder;
+  write(folder, "cpu.max", "max 100000\n");
+  write(folder, "a/cpu.max", "150000 100000\n");
+  write(folder, "a/b/cpu.max", "400000 100000\n");
+  const std::string root = folder.path("");
   CHECK(cgroup_cpus("0::/a/b\n", root) == 1.5);
   CHECK(cgroup_cpus("0::/a\n", root) == 1.5);
   CHECK(std::isinf(cgroup_cpus("0::/\n", root)));
@@ -119,12 +107,12 @@ TEST_CASE("the tightest quota on the way to the root counts") {
 }
 
 TEST_CASE("quotas of the first cgroup version are read too") {
-  const TemporaryFolder folder;
-  folder.write("cpu/job/cpu.cfs_quota_us", "50000\n");
-  folder.write("cpu/job/cpu.cfs_period_us", "100000\n");
-  folder.write("cpu/cpu.cfs_quota_us", "-1\n");
-  folder.write("cpu/cpu.cfs_period_us", "100000\n");
-  const std::string root = folder.path.string();
+  const Scratch folder;
+  write(folder, "cpu/job/cpu.cfs_quota_us", "50000\n");
+  write(folder, "cpu/job/cpu.cfs_period_us", "100000\n");
+  write(folder, "cpu/cpu.cfs_quota_us", "-1\n");
+  write(folder, "cpu/cpu.cfs_period_us", "100000\n");
+  const std::string root = folder.path("");
   CHECK(cgroup_cpus("4:memory:/job\n3:cpu,cpuacct:/job\n", root) == 0.5);
   CHECK(std::isinf(cgroup_cpus("4:memory:/job\n3:cpuacct,cpu:/\n", root)));
 }
