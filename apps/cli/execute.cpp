@@ -260,12 +260,13 @@ int run_single(const Experiment& experiment, const Invocation& call, const Strea
       target.writer().write(text_document(document, experiment, style));
       break;
     case Format::csv: {
-      CsvWriter(leading_params(experiment, call, nullptr), target.sink()).write(document);
+      CsvWriter(leading_params(experiment, call, nullptr), target.sink(), call.threads).write(document);
       break;
     }
     default:
       limit_json(document, npy.has_value(), note);
-      write_json(document, call.format == Format::json ? JsonStyle::pretty : JsonStyle::one_line, target.sink());
+      write_json(document, call.format == Format::json ? JsonStyle::pretty : JsonStyle::one_line, target.sink(),
+                 call.threads);
   }
   target.commit();
   return as_expected(call.options, verdict_of(document)) ? 0 : 1;
@@ -293,7 +294,7 @@ int run_sweep(const Experiment& experiment, const Invocation& call, const Stream
   if (call.options.resume) resumed.emplace(experiment, *target.file(), note);
   if (target.file()) target.file()->keep_partial();
 
-  CsvWriter csv(leading_params(experiment, call, &sweep), target.sink());
+  CsvWriter csv(leading_params(experiment, call, &sweep), target.sink(), call.threads);
   SummaryTable summaries(experiment, sweep.swept_params(), style);
   Progress bar(streams.err_is_terminal && !call.options.quiet, streams.err, experiment.name);
   bool all_expected = true;

@@ -1,5 +1,6 @@
 #include "poslab/report/document.h"
 
+#include <fmt/compile.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,10 +9,10 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "poslab/core/threads.h"
+
 namespace poslab {
 namespace {
-
-constexpr std::size_t flush_at = 1 << 16;
 
 template <class... F>
 struct Overload : F... {
@@ -19,6 +20,14 @@ struct Overload : F... {
 };
 template <class... F>
 Overload(F...) -> Overload<F...>;
+
+constexpr std::size_t longest_number = 24;  // -2.2250738585072014e-308
+
+// Returns the end of what it wrote.
+char* write_finite(char* to, double value) {
+  if (value == 0 && std::signbit(value)) return std::copy_n("-0.0", 4, to);
+  return fmt::format_to(to, FMT_COMPILE("{}"), value);
+}
 
 template <class T, class Append>
 void append_joined(std::string& out, const std::vector<T>& items, std::string_view separator, Append append) {
@@ -41,6 +50,48 @@ void append_object(std::string& out, std::span<const FieldSpec> specs, const Rec
     append_json_string(out, specs[column].name);
     out += ": ";
     append_json(out, record[column]);
+  }
+}
+
+std::size_t list_size(const Value& value) {
+  return std::visit(
+      Overload{[](const std::vector<std::int64_t>& v) { return v.size(); },
+               [](const std::vector<double>& v) { return v.size(); },
+               [](const std::vector<std::string>& v) { return v.size(); }, [](const auto&) { return std::size_t{0}; }},
+      value);
+}
+
+std::int64_t numbers_in_row(const Document& document, const Record& row, std::span<const std::size_t> columns) {
+  std::int64_t numbers = 0;
+  for (std::size_t column : columns) {
+    numbers += document.row_fields[column].list ? static_cast<std::int64_t>(list_size(row[column])) : 1;
+  }
+  return numbers;
+}
+
+// append(out, index, row) for every row, in blocks on several threads whose text is handed over in order.
+template <class Append>
+void write_rows(const RowSource& rows, std::int64_t numbers_per_row, int threads, const TextSink& sink,
+                const Append& append) {
+  constexpr std::int64_t numbers_per_block = 4096, blocks_per_thread = 8;
+  const std::int64_t block_rows =
+      std::max<std::int64_t>(1, numbers_per_block / std::max<std::int64_t>(1, numbers_per_row));
+  const std::int64_t batch_rows = block_rows * blocks_per_thread * threads;
+  std::vector<std::string> texts(static_cast<std::size_t>(blocks_per_thread * threads));
+  for (std::int64_t first = 0; first < rows.count; first += batch_rows) {
+    const std::int64_t batch_end = std::min(first + batch_rows, rows.count);
+    const std::int64_t blocks = (batch_end - first + block_rows - 1) / block_rows;
+    parallel_for(blocks, threads, [&](std::int64_t block) {
+      std::string& text = texts[static_cast<std::size_t>(block)];
+      text.clear();
+      Record row;
+      const std::int64_t begin = first + block * block_rows;
+      for (std::int64_t i = begin; i < std::min(begin + block_rows, batch_end); ++i) {
+        rows.fill(i, row);
+        append(text, i, row);
+      }
+    });
+    for (std::int64_t block = 0; block < blocks; ++block) sink(texts[static_cast<std::size_t>(block)]);
   }
 }
 
@@ -108,19 +159,21 @@ void append_cell(std::string& out, const Value& value) {
              value);
 }
 
-std::size_t list_size(const Value& value) {
-  return std::visit(
-      Overload{[](const std::vector<std::int64_t>& v) { return v.size(); },
-               [](const std::vector<double>& v) { return v.size(); },
-               [](const std::vector<std::string>& v) { return v.size(); }, [](const auto&) { return std::size_t{0}; }},
-      value);
+// Straight into the text: long tables are made of these.
+void append_number_cells(std::string& out, const std::vector<double>& list) {
+  const std::size_t before = out.size();
+  out.resize(before + list.size() * (longest_number + 1));
+  char* to = out.data() + before;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (i > 0) *to++ = ',';
+    if (std::isfinite(list[i])) to = write_finite(to, list[i]);
+  }
+  out.resize(static_cast<std::size_t>(to - out.data()));
 }
 
 // A list field's cells, one per entry.
 void append_list_cells(std::string& out, const Value& value) {
-  std::visit(Overload{[&](const std::vector<double>& list) {
-                        append_joined(out, list, ",", [&](double item) { append_cell_number(out, item); });
-                      },
+  std::visit(Overload{[&](const std::vector<double>& list) { append_number_cells(out, list); },
                       [&](const std::vector<std::int64_t>& list) {
                         append_joined(out, list, ",", [&](std::int64_t item) { append_integer(out, item); });
                       },
@@ -136,10 +189,9 @@ void append_list_cells(std::string& out, const Value& value) {
 void append_number(std::string& out, double value) {
   if (!std::isfinite(value)) {
     out += "null";
-  } else if (value == 0 && std::signbit(value)) {
-    out += "-0.0";
   } else {
-    fmt::format_to(std::back_inserter(out), "{}", value);
+    char text[longest_number];
+    out.append(text, write_finite(text, value));
   }
 }
 
@@ -180,14 +232,10 @@ std::int64_t numbers_in_rows(const Document& document) {
   if (document.report.rows.count == 0) return 0;
   Record row;
   document.report.rows.fill(0, row);
-  std::int64_t per_row = 0;
-  for (std::size_t column : filled_columns(document)) {
-    per_row += document.row_fields[column].list ? static_cast<std::int64_t>(list_size(row[column])) : 1;
-  }
-  return per_row * document.report.rows.count;
+  return numbers_in_row(document, row, filled_columns(document)) * document.report.rows.count;
 }
 
-void write_json(const Document& document, JsonStyle style, const TextSink& sink) {
+void write_json(const Document& document, JsonStyle style, const TextSink& sink, int threads) {
   const bool pretty = style == JsonStyle::pretty;
   const std::string_view open = pretty ? "{\n    " : "{";
   const std::string_view between = pretty ? ",\n    " : ", ";
@@ -217,21 +265,18 @@ void write_json(const Document& document, JsonStyle style, const TextSink& sink)
   object(out, document.summary_fields, document.report.summary);
   out += next;
   out += "\"rows\": [";
+  sink(out);
+  out.clear();
   const auto columns = filled_columns(document);
   const RowSource& rows = document.report.rows;
-  Record row;
-  for (std::int64_t i = 0; i < rows.count; ++i) {
-    if (i > 0) out += pretty ? "," : ", ";
-    if (pretty) out += "\n    ";
-    rows.fill(i, row);
-    out += '{';
-    append_object(out, document.row_fields, row, columns, ", ");
-    out += '}';
-    if (out.size() >= flush_at) {
-      sink(out);
-      out.clear();
-    }
-  }
+  write_rows(rows, rows.count > 0 ? numbers_in_rows(document) / rows.count : 0, threads, sink,
+             [&](std::string& text, std::int64_t i, const Record& row) {
+               if (i > 0) text += pretty ? "," : ", ";
+               if (pretty) text += "\n    ";
+               text += '{';
+               append_object(text, document.row_fields, row, columns, ", ");
+               text += '}';
+             });
   if (pretty && rows.count > 0) out += "\n  ";
   out += ']';
   if (const std::string units = units_object(document); !units.empty()) {
@@ -254,8 +299,8 @@ void write_json(const Document& document, JsonStyle style, const TextSink& sink)
   sink(out);
 }
 
-CsvWriter::CsvWriter(std::vector<std::size_t> leading_params, TextSink sink)
-    : leading_(std::move(leading_params)), sink_(std::move(sink)) {}
+CsvWriter::CsvWriter(std::vector<std::size_t> leading_params, TextSink sink, int threads)
+    : leading_(std::move(leading_params)), sink_(std::move(sink)), threads_(threads) {}
 
 void CsvWriter::write(const Document& document) {
   const bool has_rows = !document.row_fields.empty();
@@ -268,16 +313,12 @@ void CsvWriter::write(const Document& document) {
       if (!specs[i].list) columns.push_back(i);
     }
   }
-  const RowSource& rows = document.report.rows;
-  const std::int64_t count = has_rows ? rows.count : 1;
-  Record row;
-  if (!has_rows) {
-    row = document.report.summary;
-  } else if (count > 0) {
-    rows.fill(0, row);
-  }
+  const RowSource summary_row{1, [&](std::int64_t, Record& out) { out = document.report.summary; }, {}};
+  const RowSource& rows = has_rows ? document.report.rows : summary_row;
+  Record first_row;
+  if (rows.count > 0) rows.fill(0, first_row);
 
-  std::string header, prefix;
+  std::string header;
   const auto cell_break = [](std::string& out) {
     if (!out.empty()) out += ',';
   };
@@ -298,25 +339,24 @@ void CsvWriter::write(const Document& document) {
       header += spec.name;
       continue;
     }
-    sizes[c] = row.empty() ? 0 : list_size(row[columns[c]]);
+    sizes[c] = first_row.empty() ? 0 : list_size(first_row[columns[c]]);
     for (std::size_t i = 0; i < sizes[c]; ++i) {
       cell_break(header);
       fmt::format_to(std::back_inserter(header), "{}_{}", spec.name, i);
     }
   }
   header += '\n';
-  std::string out;
   if (header_.empty()) {
     header_ = header;
-    out = header;
-  } else if (count > 0 && header != header_) {
+    sink_(header);
+  } else if (rows.count > 0 && header != header_) {
     throw std::invalid_argument(
         "[csv] this point's columns differ from the first point's, so they do not fit one CSV table; "
         "use --format ndjson.");
   }
 
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (i > 0) rows.fill(i, row);
+  const std::int64_t per_row = rows.count > 0 && has_rows ? numbers_in_row(document, first_row, columns) : 1;
+  write_rows(rows, per_row, threads_, sink_, [&](std::string& out, std::int64_t i, const Record& row) {
     out += leading_cells;
     bool first = !any;
     for (std::size_t c = 0; c < columns.size(); ++c) {
@@ -339,12 +379,7 @@ void CsvWriter::write(const Document& document) {
       append_list_cells(out, value);
     }
     out += '\n';
-    if (out.size() >= flush_at) {
-      sink_(out);
-      out.clear();
-    }
-  }
-  sink_(out);
+  });
 }
 
 }  // namespace poslab

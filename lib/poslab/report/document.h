@@ -37,19 +37,21 @@ std::vector<std::size_t> filled_columns(const Document& document);
 std::int64_t numbers_in_rows(const Document& document);
 
 enum class JsonStyle { pretty, one_line };
-void write_json(const Document& document, JsonStyle style, const TextSink& sink);
+// The same text whatever the number of threads that make it.
+void write_json(const Document& document, JsonStyle style, const TextSink& sink, int threads = 1);
 
 // CSV: a header and a line per row. A document without rows gives one line of its summary's scalars.
 // `leading` are indices into the parameters whose columns come first.
 class CsvWriter {
  public:
-  CsvWriter(std::vector<std::size_t> leading_params, TextSink sink);
+  CsvWriter(std::vector<std::size_t> leading_params, TextSink sink, int threads = 1);
   // The first document fixes the header; throws std::invalid_argument "[csv] ..." for one that does not fit.
   void write(const Document& document);
 
  private:
   std::vector<std::size_t> leading_;
   TextSink sink_;
+  int threads_;
   std::string header_;
 };
 

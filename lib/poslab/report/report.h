@@ -12,7 +12,8 @@
 
 namespace poslab {
 
-// Rows made on demand, so that a long table never stands in memory as text.
+// Rows made on demand, in any order and by several threads at once, so that a long table never stands in memory as
+// text.
 struct RowSource {
   std::int64_t count = 0;
   std::function<void(std::int64_t index, Record& out)> fill;  // out is cleared and filled in field order
