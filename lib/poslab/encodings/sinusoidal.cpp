@@ -116,14 +116,7 @@ void SinusoidalTable::fill(std::int64_t first_position, std::span<double> out) c
     const auto position = static_cast<double>(first_position + static_cast<std::int64_t>(row));
     for (std::size_t c = 0; c < d; ++c) {
       const double angle = position * frequencies_[c];
-      double* to = out.data() + row * d + c;
-      if (c + 1 < d && !cosines_[c] && cosines_[c + 1] && frequencies_[c + 1] == frequencies_[c]) {
-        to[0] = std::sin(angle);  // side by side the two become one call
-        to[1] = std::cos(angle);
-        ++c;
-      } else {
-        *to = cosines_[c] ? std::cos(angle) : std::sin(angle);
-      }
+      out[row * d + c] = cosines_[c] ? std::cos(angle) : std::sin(angle);
     }
   }
 }
