@@ -1,6 +1,5 @@
 #include "poslab/report/document.h"
 
-#include <fmt/compile.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <stdexcept>
 
 #include "poslab/core/threads.h"
+#include "poslab/report/number_text.h"
 
 namespace poslab {
 namespace {
@@ -20,14 +20,6 @@ struct Overload : F... {
 };
 template <class... F>
 Overload(F...) -> Overload<F...>;
-
-constexpr std::size_t longest_number = 24;  // -2.2250738585072014e-308
-
-// Returns the end of what it wrote.
-char* write_finite(char* to, double value) {
-  if (value == 0 && std::signbit(value)) return std::copy_n("-0.0", 4, to);
-  return fmt::format_to(to, FMT_COMPILE("{}"), value);
-}
 
 template <class T, class Append>
 void append_joined(std::string& out, const std::vector<T>& items, std::string_view separator, Append append) {
@@ -166,7 +158,7 @@ void append_number_cells(std::string& out, const std::vector<double>& list) {
   char* to = out.data() + before;
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (i > 0) *to++ = ',';
-    if (std::isfinite(list[i])) to = write_finite(to, list[i]);
+    if (std::isfinite(list[i])) to = write_number(to, list[i]);
   }
   out.resize(static_cast<std::size_t>(to - out.data()));
 }
@@ -191,7 +183,7 @@ void append_number(std::string& out, double value) {
     out += "null";
   } else {
     char text[longest_number];
-    out.append(text, write_finite(text, value));
+    out.append(text, write_number(text, value));
   }
 }
 
