@@ -8,8 +8,10 @@
 #include <stdexcept>
 #include <utility>
 
+#include "poslab/formats/tokenizer.h"
 #include "poslab/models/checkpoint_config.h"
 #include "poslab/models/corpus.h"
+#include "poslab/models/gguf_checkpoint.h"
 #include "poslab/models/trainer.h"
 
 namespace poslab {
@@ -30,6 +32,9 @@ std::optional<Task> task_of(const CheckpointNotes& notes) {
   return std::nullopt;
 }
 
+// A file is a GGUF file, or its reader says what it is instead.
+bool is_gguf(const std::string& path) { return path.ends_with(".gguf") || std::filesystem::is_regular_file(path); }
+
 void check_vocabulary(const std::vector<std::int64_t>& tokens, const std::string& path, std::int64_t vocab_size) {
   const auto over = std::find_if(tokens.begin(), tokens.end(), [&](std::int64_t t) { return t >= vocab_size; });
   if (over == tokens.end()) return;
@@ -40,6 +45,7 @@ void check_vocabulary(const std::vector<std::int64_t>& tokens, const std::string
 }  // namespace
 
 TransformerConfig evaluated_config(const std::optional<std::string>& folder, Task own) {
+  if (folder && is_gguf(*folder)) return gguf_transformer_config(GgufFile(*folder));
   if (folder) return read_config((std::filesystem::path(*folder) / "config.json").string()).config;
   TransformerConfig c;
   c.vocab_size = task_vocab_size(own);
@@ -54,6 +60,12 @@ TransformerConfig evaluated_config(const std::optional<std::string>& folder, Tas
 }
 
 EvaluatedModel load_evaluated_model(const std::optional<std::string>& folder, Task own, const RunContext& context) {
+  if (folder && is_gguf(*folder)) {
+    const GgufFile file(*folder);
+    EvaluatedModel loaded{load_gguf_model<float>(file, context.threads), {}, *folder, std::nullopt};
+    loaded.file = *folder;
+    return loaded;
+  }
   if (folder) {
     Checkpoint<float> loaded = load_checkpoint<float>(*folder);
     const std::optional<Task> task = task_of(loaded.notes);
@@ -71,8 +83,11 @@ EvaluatedModel load_evaluated_model(const std::optional<std::string>& folder, Ta
   train(model, *task_source(own), options, {}, std::nullopt, [&](const TrainedStep& step) {
     context.progress(static_cast<double>(step.step) / static_cast<double>(own_steps));
   });
-  return {
-      std::move(model), {}, fmt::format("a small model trained here on {} ({} steps)", to_word(own), own_steps), own};
+  return {std::move(model),
+          {},
+          fmt::format("a small model trained here on {} ({} steps)", to_word(own), own_steps),
+          own,
+          std::nullopt};
 }
 
 std::optional<std::string> past_the_table(const TransformerConfig& config, std::int64_t length) {
@@ -93,7 +108,7 @@ EvaluatedText::EvaluatedText(const TextParams& params, const EvaluatedModel& mod
   if (!params.tokens && !params.text) {
     task_ = params.task ? params.task : model.task;
     if (!task_) refuse(fmt::format("give tokens or text: {} does not say what it was trained on.", model.name));
-    if (params.held_out) refuse("held_out needs tokens or text.");
+    if (params.held_out || params.bos) refuse("held_out and bos need tokens or text.");
     if (task_vocab_size(*task_) != vocab_size) {
       refuse(
           fmt::format("task {} has {} tokens but the model {}.", to_word(*task_), task_vocab_size(*task_), vocab_size));
@@ -101,9 +116,18 @@ EvaluatedText::EvaluatedText(const TextParams& params, const EvaluatedModel& mod
     return;
   }
   std::vector<std::int64_t> tokens;
+  std::optional<std::int64_t> bos;
+  std::optional<Tokenizer> tokenizer;
+  if (model.file && (params.text || params.bos == true)) tokenizer.emplace(GgufFile(*model.file));
+  if (tokenizer && params.bos.value_or(true)) bos = tokenizer->bos();
+  if (params.bos == true && !bos) refuse(fmt::format("{} names no token that starts a text.", model.name));
   if (params.tokens) {
     tokens = read_token_file(*params.tokens);
     check_vocabulary(tokens, *params.tokens, vocab_size);
+  } else if (tokenizer) {
+    tokens = tokenizer->encode(read_text(*params.text));
+    if (bos) tokens.insert(tokens.begin(), *bos);
+    check_vocabulary(tokens, *params.text, vocab_size);
   } else {
     const std::optional<Vocabulary> vocabulary = Vocabulary::from_notes(model.notes);
     if (!vocabulary) {
@@ -115,6 +139,7 @@ EvaluatedText::EvaluatedText(const TextParams& params, const EvaluatedModel& mod
   const auto used = std::ceil(static_cast<double>(tokens.size()) * share);
   tokens.erase(tokens.begin(), tokens.end() - static_cast<std::ptrdiff_t>(used));
   running_ = next_tokens(tokens);
+  running_.start = bos;
   const auto most = static_cast<std::size_t>(std::min(running_.size(), params.positions.value_or(running_.size())));
   running_.tokens.resize(most);
   running_.targets.resize(most);

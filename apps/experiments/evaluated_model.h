@@ -14,19 +14,21 @@
 namespace poslab {
 
 inline constexpr std::string_view evaluated_model_help =
-    "a checkpoint's folder, of train or of Hugging Face's Llama or GPT-2; absent: a small one, trained on the spot";
+    "a checkpoint's folder, of train or of Hugging Face, or a GGUF file (Llama, Mistral, Qwen2, Qwen3, Gemma 3, GPT-2, "
+    "GPT-NeoX, BLOOM, MPT); absent: a small one, trained on the spot";
 
 struct EvaluatedModel {
   Transformer<float> model;
   CheckpointNotes notes;
-  std::string name;          // for a reader
-  std::optional<Task> task;  // that it was trained on, where its checkpoint says so
+  std::string name;                      // for a reader
+  std::optional<Task> task;              // that it was trained on, where its checkpoint says so
+  std::optional<std::string> file = {};  // a GGUF file, whose vocabulary reads texts
 };
 
 // The config of that model, without its weights. `own` is the task of the small model that stands in for no folder.
 TransformerConfig evaluated_config(const std::optional<std::string>& folder, Task own);
 
-// Loads the folder, or trains the small model (RoPE, 2 layers, d_model 32, 32 tokens; the same at every call).
+// Loads the file or folder, or trains the small model (RoPE, 2 layers, d_model 32, 32 tokens; the same at every call).
 EvaluatedModel load_evaluated_model(const std::optional<std::string>& folder, Task own, const RunContext& context);
 
 // True, and a sentence for the rows, where a learned table has no vector for the last of `length` positions.
@@ -36,14 +38,19 @@ std::optional<std::string> past_the_table(const TransformerConfig& config, std::
 struct TextParams {
   std::optional<std::string> tokens, text;
   std::optional<double> held_out;
+  std::optional<bool> bos;
   std::optional<Task> task;
   std::optional<std::int64_t> positions;
   std::int64_t seed = 1;
 
   static void fields(auto& self, auto&& field) {
     field("tokens", self.tokens, "a .npy of token numbers to evaluate on; absent: text, else task");
-    field("text", self.text, "a text file to evaluate on, for checkpoints trained on one; absent: tokens, else task");
+    field("text", self.text,
+          "a text file to evaluate on, for GGUF files and checkpoints trained on one; absent: tokens, else task");
     field("held_out", self.held_out, "share at the end of tokens or text that is used; absent: all of it");
+    field("bos", self.bos,
+          "each window starts with the model's start-of-text token in the place of its first one, without which some "
+          "models (Gemma) predict badly; absent: for text, where a GGUF file's vocabulary adds one");
     field("task", self.task, "a built-in task to evaluate on; absent: the checkpoint's");
     field("positions", self.positions,
           "tokens to evaluate on at most, from the start; absent: all, and of a task 8192 for each length", "tokens");

@@ -28,7 +28,14 @@ void supply(std::optional<T>& flag, const std::optional<U>& own) {
 // The flags, with the model's values where they say nothing.
 RopeParams over_model(RopeParams p, const TransformerConfig& config) {
   const RopeScaling& own = config.rope;
-  if (p.layer_type) refuse(fmt::format("layer_type '{}': the layers of this model are all alike.", *p.layer_type));
+  if (p.layer_type && config.local_layers.empty()) {
+    refuse(fmt::format("layer_type '{}': the layers of this model are all alike.", *p.layer_type));
+  }
+  if (p.layer_type && *p.layer_type != "full_attention") {
+    refuse(fmt::format("layer_type '{}': local layers keep their frequencies; full_attention is what can be scaled.",
+                       *p.layer_type));
+  }
+  p.layer_type.reset();
   require_same("head_dim", p.head_dim, own.head_dim);
   require_same("rotary_dim", p.rotary_dim, own.rotary_dim);
   const RopeType type = p.rope_type.value_or(own.rope_type);

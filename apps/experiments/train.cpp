@@ -236,7 +236,7 @@ TransformerConfig new_config(const Params& p, std::int64_t seq_len, std::int64_t
   if (architecture == Architecture::llama) {
     c.norm = NormKind::rms_norm;
     c.mlp = MlpKind::swiglu;
-    c.biases = false;
+    c.set_biases(false);
     c.d_ff = p.d_ff.value_or((8 * c.d_model / 3 + 31) / 32 * 32);
   } else {
     c.d_ff = p.d_ff.value_or(4 * c.d_model);

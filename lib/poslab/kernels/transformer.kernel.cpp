@@ -111,6 +111,22 @@ void swiglu_backward(std::int64_t n, const float* gate, const float* up, const f
       });
 }
 
+// x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2; (1 + tanh(a)) / 2 = sigmoid(2a).
+POSLAB_INLINE F32 gelu_tanh_of(F32 x) {
+  return x * sigmoid(x * multiply_add(x * x, splat(0.044715f), splat(1.0f)) * 0x1.988454p+0f);
+}
+
+void gelu_tanh(std::int64_t n, const float* u, float* out) {
+  for_each_vector(
+      n, [&](const auto& get, const auto& put) __attribute__((always_inline)) { put(out, gelu_tanh_of(get(u))); });
+}
+
+void geglu_tanh(std::int64_t n, const float* gate, const float* up, float* out) {
+  for_each_vector(
+      n, [&](const auto& get, const auto& put)
+             __attribute__((always_inline)) { put(out, gelu_tanh_of(get(gate)) * get(up)); });
+}
+
 struct Moments {
   float mean, inverse_deviation;
 };
@@ -193,7 +209,7 @@ float log_sum_exp(std::int64_t n, float* logits, float scale) {
 
 }  // namespace
 
-extern const TransformerKernels transformer_kernels = {gelu, gelu_backward, swiglu,     swiglu_backward,
-                                                       norm, norm_backward, log_sum_exp};
+extern const TransformerKernels transformer_kernels = {
+    gelu, gelu_backward, swiglu, swiglu_backward, gelu_tanh, geglu_tanh, norm, norm_backward, log_sum_exp};
 
 }  // namespace poslab::kernels::POSLAB_KERNEL_NAMESPACE

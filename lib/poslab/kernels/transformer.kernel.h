@@ -16,7 +16,10 @@ struct TransformerKernels {
   void (*swiglu)(std::int64_t n, const float* gate, const float* up, float* out);
   void (*swiglu_backward)(std::int64_t n, const float* gate, const float* up, const float* d_out, float* out,
                           float* d_gate, float* d_up);
-  // One row of d channels; bias null: RMSNorm, without a mean.
+  // The tanh form of gelu, and in silu's place.
+  void (*gelu_tanh)(std::int64_t n, const float* u, float* out);
+  void (*geglu_tanh)(std::int64_t n, const float* gate, const float* up, float* out);
+  // One row of d channels, in place or not; bias null: RMSNorm, without a mean.
   void (*norm)(std::int64_t d, float eps, const float* x, const float* gain, const float* bias, float* out);
   // d_x, d_gain and d_bias (null: RMSNorm) are added to.
   void (*norm_backward)(std::int64_t d, float eps, const float* x, const float* gain, const float* d_out, float* d_x,

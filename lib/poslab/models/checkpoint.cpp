@@ -12,12 +12,12 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
-#include <set>
 #include <stdexcept>
 #include <utility>
 
+#include "poslab/core/element_type.h"
 #include "poslab/core/file_write.h"
-#include "poslab/formats/npy.h"
+#include "poslab/core/threads.h"
 #include "poslab/formats/safetensors.h"
 
 namespace poslab {
@@ -33,62 +33,35 @@ constexpr const char* training_file = "training.safetensors";
   throw std::invalid_argument(fmt::format("[checkpoint] {}: {}.", path, what));
 }
 
-// Buffers that some models of Hugging Face save beside their parameters.
-bool is_buffer(const std::string& name) {
-  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
-}
-
-// [rows, columns] -> [columns, rows].
-template <class T>
-std::vector<T> transpose(std::span<const T> from, std::int64_t rows, std::int64_t columns) {
-  std::vector<T> to(from.size());
-  for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t c = 0; c < columns; ++c)
-      to[static_cast<std::size_t>(c * rows + r)] = from[static_cast<std::size_t>(r * columns + c)];
-  }
-  return to;
-}
-
 template <class T>
 std::span<T> part(std::span<T> values, std::int64_t offset, std::int64_t size) {
   return values.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(size));
 }
 
-const SafetensorsTensor* find(const SafetensorsFile& file, const std::string& name) {
+// Files of a model without its head leave the prefix out.
+const SafetensorsTensor* find(const SafetensorsFile& file, std::string_view prefix, const std::string& name) {
   const SafetensorsTensor* found = file.find(name);
-  // GPT-2's own files leave the prefix out.
-  constexpr std::string_view prefix = "transformer.";
-  return found || !name.starts_with(prefix) ? found : file.find(name.substr(prefix.size()));
+  return found || prefix.empty() || !name.starts_with(prefix) ? found : file.find(name.substr(prefix.size()));
 }
 
-// The file has every tensor that is wanted, and none beside them.
-void check_tensors(const SafetensorsFile& file, const std::vector<StoredTensor>& wanted) {
-  std::set<const SafetensorsTensor*> used;
-  for (const StoredTensor& tensor : wanted) {
-    const SafetensorsTensor* found = find(file, tensor.name);
-    if (!found) fail(file.path(), fmt::format("tensor {} is missing", tensor.name));
-    if (found->shape != tensor.shape) {
-      fail(file.path(), fmt::format("tensor {} has the shape {} but the config needs {}", tensor.name,
-                                    shape_text(found->shape), shape_text(tensor.shape)));
-    }
-    used.insert(found);
+// Beside their parameters some models of Hugging Face save buffers, and the head that is the table of token vectors.
+bool is_ignored(const std::string& name, const TransformerConfig& config) {
+  for (const char* end : {".attn.bias", ".attn.masked_bias", ".attention.bias", ".attention.masked_bias",
+                          ".rotary_emb.inv_freq", "embed_positions.inv_freq"}) {
+    if (name.ends_with(end)) return true;
   }
-  for (const SafetensorsTensor& tensor : file.tensors()) {
-    if (!used.contains(&tensor) && !is_buffer(tensor.name)) {
-      fail(file.path(), fmt::format("tensor {} is extra: the config has no place for it", tensor.name));
-    }
-  }
+  return config.tied_head && (name == "lm_head.weight" || name == "embed_out.weight");
 }
 
 template <class T>
-void read_tensors(const SafetensorsFile& file, const std::vector<StoredTensor>& wanted, std::span<T> values) {
-  for (const StoredTensor& tensor : wanted) {
+void read_tensors(const SafetensorsFile& file, const std::vector<StoredTensor>& wanted, std::string_view prefix,
+                  std::span<T> values) {
+  parallel_for(std::ssize(wanted), available_cores(), [&](std::int64_t i) {
+    const StoredTensor& tensor = wanted[static_cast<std::size_t>(i)];
     const std::span<T> to = part(values, tensor.offset, tensor.size);
-    file.read(*find(file, tensor.name), to);
-    if (!tensor.transposed) continue;
-    const std::vector<T> rows = transpose<T>(to, tensor.shape[0], tensor.shape[1]);
-    std::copy(rows.begin(), rows.end(), to.begin());
-  }
+    file.read(*find(file, prefix, tensor.name), to);
+    arrange(tensor, to);
+  });
 }
 
 }  // namespace
@@ -97,12 +70,19 @@ template <class T>
 Checkpoint<T> load_checkpoint(const std::string& folder) {
   const fs::path at(folder);
   ReadConfig read = read_config((at / config_file).string());
-  const SafetensorsFile file((at / model_file).string());
+  const SafetensorsFile file(folder);
   // Before a model is made: a config may ask for any size.
-  const std::vector<StoredTensor> tensors = stored_tensors(read.config);
-  check_tensors(file, tensors);
+  const std::vector<StoredTensor> tensors = stored_tensors(read.config, *read.naming);
+  const std::string_view prefix = read.naming->prefix;
+  const auto find_in_file = [&](const std::string& name) { return find(file, prefix, name); };
+  check_tensors(file, tensors, find_in_file, [&](const std::string& name) { return is_ignored(name, read.config); });
+  if (read.config.embedding_scale != 1) {
+    // The scale is a number of the table's own type.
+    const DType type = find_in_file(tensors.front().name)->dtype.value_or(DType::f32);
+    read.config.embedding_scale = round_to(type, read.config.embedding_scale);
+  }
   Checkpoint<T> checkpoint{Transformer<T>(read.config), std::move(read.notes)};
-  read_tensors(file, tensors, checkpoint.model.values());
+  read_tensors(file, tensors, prefix, checkpoint.model.values());
   return checkpoint;
 }
 
@@ -121,9 +101,11 @@ TrainingState<T> load_training_state(const std::string& folder, const ParameterL
   state.run.erase("steps");
   const std::int64_t size = layout.size();
   const std::vector<StoredTensor> moments = {{"first_moment", {size}, 0, size}, {"second_moment", {size}, size, size}};
-  check_tensors(file, moments);
+  check_tensors(
+      file, moments, [&](const std::string& name) { return file.find(name); },
+      [](const std::string&) { return false; });
   std::vector<T> both(static_cast<std::size_t>(2 * size));
-  read_tensors<T>(file, moments, both);
+  read_tensors<T>(file, moments, "", both);
   state.first_moment.assign(both.begin(), both.begin() + size);
   state.second_moment.assign(both.begin() + size, both.end());
   return state;
@@ -171,13 +153,14 @@ void CheckpointFolder::save(const Transformer<T>& model, const CheckpointNotes& 
     const std::array bytes = {std::as_bytes(std::span(json))};
     write_file(path(config_file), bytes);
 
-    std::vector<std::vector<T>> turned;  // owns the transposed weights
+    std::vector<std::vector<T>> arranged;  // owns the transposed weights
     std::vector<SafetensorsEntry<T>> entries;
-    for (const StoredTensor& tensor : stored_tensors(model.config())) {
+    for (const StoredTensor& tensor : stored_tensors(model.config(), saved_names(model.config()))) {
       std::span<const T> values = part(model.values(), tensor.offset, tensor.size);
       if (tensor.transposed) {
-        turned.push_back(transpose(values, tensor.shape[1], tensor.shape[0]));
-        values = turned.back();
+        arranged.emplace_back(values.begin(), values.end());
+        arrange<T>(tensor, arranged.back(), true);
+        values = arranged.back();
       }
       entries.push_back({tensor.name, tensor.shape, values});
     }

@@ -1,5 +1,4 @@
-// A transformer's config.json, in the keys of Hugging Face where its classes have the model, and the names of its
-// tensors there.
+// A transformer's config.json: how poslab writes one, and reading one of any family (models/hf_families.h).
 #pragma once
 
 #include <cstdint>
@@ -7,15 +6,17 @@
 #include <string>
 #include <vector>
 
-#include "poslab/models/parameters.h"
+#include "poslab/models/stored_tensors.h"
 #include "poslab/models/transformer_config.h"
 
 namespace poslab {
 
+// How poslab writes a model of its own.
+//
 // llama   LlamaForCausalLM: RMSNorm, SwiGLU, RoPE in all channels. Models without RoPE (alibi, none) and interleaved
 //         pairs use the same names with position_embedding_type and rope_interleave, which transformers' own class
 //         does not read
-// gpt2    GPT2LMHeadModel: LayerNorm, exact GELU, biases, a learned table
+// gpt2    GPT2LMHeadModel: LayerNorm, GELU, biases, a learned table
 // poslab  everything else: Llama's keys and names, with norm, mlp, biases, rotary_dim, fire_length, attention_window
 enum class ModelFamily { llama, gpt2, poslab };
 constexpr auto words(ModelFamily) {
@@ -23,30 +24,21 @@ constexpr auto words(ModelFamily) {
       {{ModelFamily::llama, "llama"}, {ModelFamily::gpt2, "gpt2"}, {ModelFamily::poslab, "poslab"}});
 }
 ModelFamily model_family(const TransformerConfig& config);
-
-// A tensor of model.safetensors: the values from `offset` on, [rows, columns], stored transposed for gpt2's linear
-// maps.
-struct StoredTensor {
-  std::string name;
-  std::vector<std::int64_t> shape;
-  std::int64_t offset = 0, size = 0;
-  bool transposed = false;  // the file's shape is [columns, rows]
-};
-std::vector<StoredTensor> stored_tensors(const TransformerConfig& config);
+const TensorNaming& saved_names(const TransformerConfig& config);
 
 // Text that belongs to a checkpoint (its vocabulary, say), kept under "poslab" in config.json.
 using CheckpointNotes = std::map<std::string, std::string>;
 
 // Throws std::invalid_argument "[checkpoint] ..." for frequencies that no config.json can name (ntk_by_parts, yarn with
-// the paper's ramp).
+// the paper's ramp), and for an `untrainable` config.
 std::string config_json(const TransformerConfig& config, const CheckpointNotes& notes, const std::string& torch_dtype);
 
 struct ReadConfig {
   TransformerConfig config;
+  const TensorNaming* naming = nullptr;
   CheckpointNotes notes;
 };
-// From a config.json of these families. Throws std::invalid_argument naming the file and the key that is missing, of
-// the wrong type, or asks for what poslab's transformer has not.
+// Throws std::invalid_argument as read_family does, and for a config that check_config refuses.
 ReadConfig read_config(const std::string& path);
 
 }  // namespace poslab

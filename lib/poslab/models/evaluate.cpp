@@ -19,7 +19,7 @@ constexpr std::int64_t tokens_at_once = 4096;
 
 EvaluationText next_tokens(std::span<const std::int64_t> text) {
   if (text.empty()) return {};
-  return {{text.begin(), text.end() - 1}, {text.begin() + 1, text.end()}};
+  return {{text.begin(), text.end() - 1}, {text.begin() + 1, text.end()}, std::nullopt};
 }
 
 std::vector<EvaluationWindow> evaluation_windows(EvaluationMode mode, std::int64_t size, std::int64_t seq_len,
@@ -64,11 +64,16 @@ std::vector<ScoredToken> score_windows(const Transformer<T>& model, const Evalua
       const EvaluationWindow& window = windows[end];
       for (std::int64_t i = 0; i < length; ++i) {
         const auto at = static_cast<std::size_t>(window.first + i);
-        tokens.push_back(text.tokens[at]);
+        tokens.push_back(i == 0 && text.start ? *text.start : text.tokens[at]);
         targets.push_back(i < window.scored_from ? no_target : text.targets[at]);
       }
     }
-    const std::vector<TokenScore> scores = model.score(tokens, targets, static_cast<std::int64_t>(end - done), options);
+    ForwardOptions watched = options;
+    watched.progress = [&](double share) {
+      progress((static_cast<double>(done) + share * static_cast<double>(end - done)) /
+               static_cast<double>(windows.size()));
+    };
+    const std::vector<TokenScore> scores = model.score(tokens, targets, static_cast<std::int64_t>(end - done), watched);
     for (std::size_t i = 0; i < scores.size(); ++i) {
       if (targets[i] == no_target) continue;
       const auto position = static_cast<std::int64_t>(i) % length;

@@ -16,6 +16,7 @@ namespace poslab {
 // What a model is asked: after tokens [0, i] of its window it should say targets[i]; no_target asks nothing.
 struct EvaluationText {
   std::vector<std::int64_t> tokens, targets;  // of equal size
+  std::optional<std::int64_t> start = {};     // a token that stands in the place of every window's first one
 
   std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
 };

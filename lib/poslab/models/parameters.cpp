@@ -31,10 +31,36 @@ void check_config(const TransformerConfig& c) {
   check(std::isfinite(c.fire_length) && c.fire_length > 0,
         fmt::format("fire_length must be above 0 but got {}.", c.fire_length));
   check(c.attention_window >= 0, fmt::format("attention_window must be 0 or more but got {}.", c.attention_window));
-  if (turns_pairs(c.encoding)) {
-    check(c.rope.rotary_dim >= 2 && c.rope.rotary_dim % 2 == 0 && c.rope.rotary_dim <= c.head_dim,
-          fmt::format("rotary_dim must be even and 2 .. {} (head_dim) but is {}.", c.head_dim, c.rope.rotary_dim));
-  }
+  const auto check_pairs = [&](const RopeScaling& rope) {
+    check(rope.rotary_dim >= 2 && rope.rotary_dim % 2 == 0 && rope.rotary_dim <= c.head_dim,
+          fmt::format("rotary_dim must be even and 2 .. {} (head_dim) but is {}.", c.head_dim, rope.rotary_dim));
+  };
+  if (turns_pairs(c.encoding)) check_pairs(c.rope);
+  const auto above_zero = [&](const char* name, double value) {
+    check(std::isfinite(value) && value > 0, fmt::format("{} must be above 0 but got {}.", name, value));
+  };
+  check(!(c.post_norms && c.parallel_residual), "norms behind attention and MLP do not go with parallel residuals.");
+  above_zero("embedding_scale", c.embedding_scale);
+  above_zero("alibi_bias_max", c.alibi_bias_max);
+  above_zero("query_scale", c.query_scale.value_or(1));
+  above_zero("qkv_clip", c.qkv_clip.value_or(1));
+  if (c.local_layers.empty()) return;
+  check(std::ssize(c.local_layers) == c.n_layers,
+        fmt::format("there are {} layers but {} say whether they are local.", c.n_layers, c.local_layers.size()));
+  check(c.local_window >= 0, fmt::format("local_window must be 0 or more but got {}.", c.local_window));
+  if (turns_pairs(c.encoding)) check_pairs(c.local_rope);
+}
+
+std::string untrainable(const TransformerConfig& c) {
+  if (c.qk_norm) return "norms of queries and keys";
+  if (c.post_norms) return "norms behind attention and MLP";
+  if (c.parallel_residual) return "parallel residuals";
+  if (c.embedding_norm || c.embedding_scale != 1) return "a norm or scale of the token vectors";
+  if (c.query_scale) return "a scale of the queries";
+  if (c.qkv_clip) return "clipped queries, keys and values";
+  if (!c.local_layers.empty()) return "local layers";
+  if (c.mlp == MlpKind::gelu_tanh || c.mlp == MlpKind::geglu_tanh) return "the tanh form of GELU";
+  return "";
 }
 
 std::int64_t ParameterLayout::add(std::string name, std::vector<std::int64_t> shape) {
@@ -56,25 +82,26 @@ ParameterLayout::ParameterLayout(const TransformerConfig& c) {
   if (c.encoding == PositionEncoding::learned) {
     positions = add("model.embed_positions.weight", {c.max_position_embeddings, d});
   }
+  const auto add_norm = [&](const std::string& name, std::int64_t& weight, std::int64_t& bias) {
+    weight = add(name + ".weight", {d});
+    if (c.norm == NormKind::layer_norm) bias = add(name + ".bias", {d});
+  };
+  if (c.embedding_norm) add_norm("model.embed_layernorm", embed_norm_weight, embed_norm_bias);
   for (const ScoreBiasTensor& tensor : score_bias_tensors(c.encoding, c.n_heads)) {
     const std::int64_t offset = add("model." + tensor.name, tensor.shape);
     if (score_bias < 0) score_bias = offset;
     score_bias_size = size_ - score_bias;
   }
-  const auto add_norm = [&](const std::string& name, std::int64_t& weight, std::int64_t& bias) {
-    weight = add(name + ".weight", {d});
-    if (c.norm == NormKind::layer_norm) bias = add(name + ".bias", {d});
-  };
   layers_begin_ = size_;
   for (std::int64_t layer = 0; layer < c.n_layers; ++layer) {
     const std::string prefix = fmt::format("model.layers.{}.", layer);
     LayerOffsets at;
     // Maps of one input stand side by side, their weights first, so that one product serves them all.
-    const auto add_linear = [&](std::vector<std::pair<std::string, std::int64_t>> maps, std::int64_t in,
+    const auto add_linear = [&](std::vector<std::pair<std::string, std::int64_t>> maps, std::int64_t in, bool biased,
                                 std::int64_t& weight, std::int64_t& bias) {
       weight = size_;
       for (const auto& [name, out] : maps) add(prefix + name + ".weight", {out, in});
-      if (!c.biases) return;
+      if (!biased) return;
       bias = size_;
       for (const auto& [name, out] : maps) add(prefix + name + ".bias", {out});
     };
@@ -82,20 +109,28 @@ ParameterLayout::ParameterLayout(const TransformerConfig& c) {
     add_linear({{"self_attn.q_proj", c.attention_width()},
                 {"self_attn.k_proj", c.kv_width()},
                 {"self_attn.v_proj", c.kv_width()}},
-               d, at.qkv_weight, at.qkv_bias);
-    add_linear({{"self_attn.o_proj", d}}, c.attention_width(), at.o_weight, at.o_bias);
-    add_norm(prefix + "post_attention_layernorm", at.norm2_weight, at.norm2_bias);
-    if (c.mlp == MlpKind::swiglu) {
-      add_linear({{"mlp.gate_proj", c.d_ff}, {"mlp.up_proj", c.d_ff}}, d, at.up_weight, at.up_bias);
-    } else {
-      add_linear({{"mlp.up_proj", c.d_ff}}, d, at.up_weight, at.up_bias);
+               d, c.qkv_bias, at.qkv_weight, at.qkv_bias);
+    if (c.qk_norm) {
+      at.q_norm = add(prefix + "self_attn.q_norm.weight", {c.head_dim});
+      at.k_norm = add(prefix + "self_attn.k_norm.weight", {c.head_dim});
     }
-    add_linear({{"mlp.down_proj", d}}, c.d_ff, at.down_weight, at.down_bias);
+    add_linear({{"self_attn.o_proj", d}}, c.attention_width(), c.o_bias, at.o_weight, at.o_bias);
+    if (c.post_norms) add_norm(prefix + "post_attention_layernorm", at.post1_weight, at.post1_bias);
+    add_norm(prefix + (c.post_norms ? "pre_feedforward_layernorm" : "post_attention_layernorm"), at.norm2_weight,
+             at.norm2_bias);
+    if (is_gated(c.mlp)) {
+      add_linear({{"mlp.gate_proj", c.d_ff}, {"mlp.up_proj", c.d_ff}}, d, c.mlp_bias, at.up_weight, at.up_bias);
+    } else {
+      add_linear({{"mlp.up_proj", c.d_ff}}, d, c.mlp_bias, at.up_weight, at.up_bias);
+    }
+    add_linear({{"mlp.down_proj", d}}, c.d_ff, c.mlp_bias, at.down_weight, at.down_bias);
+    if (c.post_norms) add_norm(prefix + "post_feedforward_layernorm", at.post2_weight, at.post2_bias);
     if (layer > 0) continue;
     layer_size_ = size_ - layers_begin_;
     for (std::int64_t* offset :
          {&at.norm1_weight, &at.norm1_bias, &at.qkv_weight, &at.qkv_bias, &at.o_weight, &at.o_bias, &at.norm2_weight,
-          &at.norm2_bias, &at.up_weight, &at.up_bias, &at.down_weight, &at.down_bias}) {
+          &at.norm2_bias, &at.up_weight, &at.up_bias, &at.down_weight, &at.down_bias, &at.q_norm, &at.k_norm,
+          &at.post1_weight, &at.post1_bias, &at.post2_weight, &at.post2_bias}) {
       if (*offset >= 0) *offset -= layers_begin_;
     }
     in_layer_ = at;

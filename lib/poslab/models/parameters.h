@@ -12,11 +12,13 @@
 
 namespace poslab {
 
-// Names are those of Hugging Face's Llama, with ".bias" beside ".weight" where the config has biases, and
+// Names are those of Hugging Face's Llama (with post_norms: of its Gemma 3), with ".bias" beside ".weight" where the
+// config has biases, and
+//   model.embed_layernorm.weight           [d_model]                           embedding_norm
 //   model.embed_positions.weight           [max_position_embeddings, d_model]  learned
 //   model.relative_attention_bias.weight   [32, n_heads]                       t5
 //   model.kerple.log_r1, model.kerple.log_r2, model.fire.*                     see models/score_bias.h
-// Weights are [out, in]: y = W x. Without a gate (gelu) mlp.up_proj is the first linear map.
+// Weights are [out, in]: y = W x. Without a gate mlp.up_proj is the first linear map.
 struct ParameterSpec {
   std::string name;
   std::vector<std::int64_t> shape;
@@ -25,10 +27,12 @@ struct ParameterSpec {
 };
 
 // Offsets of one layer's tensors; -1 = the model has none. qkv: q, k, v side by side as one [qkv_width, d_model]; up:
-// the gate (swiglu), then up.
+// the gate where there is one, then up.
 struct LayerOffsets {
   std::int64_t norm1_weight = -1, norm1_bias = -1, qkv_weight = -1, qkv_bias = -1, o_weight = -1, o_bias = -1;
   std::int64_t norm2_weight = -1, norm2_bias = -1, up_weight = -1, up_bias = -1, down_weight = -1, down_bias = -1;
+  std::int64_t q_norm = -1, k_norm = -1;                                                // gains
+  std::int64_t post1_weight = -1, post1_bias = -1, post2_weight = -1, post2_bias = -1;  // post_norms
 };
 
 class ParameterLayout {
@@ -47,6 +51,7 @@ class ParameterLayout {
   const LayerOffsets& in_layer() const { return in_layer_; }
 
   std::int64_t embed = 0, positions = -1, norm_weight = -1, norm_bias = -1;
+  std::int64_t embed_norm_weight = -1, embed_norm_bias = -1;
   std::int64_t head = 0;         // = embed where tied
   std::int64_t score_bias = -1;  // score_bias_size numbers, as models/score_bias.h orders them
   std::int64_t score_bias_size = 0;

@@ -49,6 +49,13 @@ T sigmoid(T x) {
   return 1 / (1 + std::exp(-x));
 }
 
+// gelu_tanh(x) = x sigmoid of this, since (1 + tanh(a)) / 2 = sigmoid(2a).
+template <class T>
+T gelu_tanh_argument(T x) {
+  return static_cast<T>(2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi) *
+         (x + static_cast<T>(0.044715) * x * x * x);
+}
+
 }  // namespace
 
 template <class T>
@@ -94,19 +101,25 @@ void norm_backward(const NormParameters<T>& norm, std::int64_t rows, std::int64_
 
 template <class T>
 void activation_forward(MlpKind kind, std::int64_t rows, std::int64_t d_ff, const T* u, T* out) {
+  const bool tanh_form = kind == MlpKind::gelu_tanh || kind == MlpKind::geglu_tanh;
   if constexpr (has_kernels<T>) {
-    if (kind == MlpKind::gelu) return kernel().gelu(rows * d_ff, u, out);
+    if (!is_gated(kind)) return (tanh_form ? kernel().gelu_tanh : kernel().gelu)(rows * d_ff, u, out);
     for (std::int64_t r = 0; r < rows; ++r) {
-      kernel().swiglu(d_ff, u + 2 * r * d_ff, u + (2 * r + 1) * d_ff, out + r * d_ff);
+      (tanh_form ? kernel().geglu_tanh : kernel().swiglu)(d_ff, u + 2 * r * d_ff, u + (2 * r + 1) * d_ff,
+                                                          out + r * d_ff);
     }
     return;
   }
-  if (kind == MlpKind::gelu) {
-    for (std::int64_t i = 0; i < rows * d_ff; ++i) out[i] = u[i] * normal_cdf(u[i]);
+  const auto activate = [kind](T x) {
+    if (kind == MlpKind::gelu) return x * normal_cdf(x);
+    return x * sigmoid(kind == MlpKind::swiglu ? x : gelu_tanh_argument(x));
+  };
+  if (!is_gated(kind)) {
+    for (std::int64_t i = 0; i < rows * d_ff; ++i) out[i] = activate(u[i]);
     return;
   }
   for (std::int64_t r = 0; r < rows; ++r, u += 2 * d_ff, out += d_ff) {
-    for (std::int64_t c = 0; c < d_ff; ++c) out[c] = u[c] * sigmoid(u[c]) * u[d_ff + c];
+    for (std::int64_t c = 0; c < d_ff; ++c) out[c] = activate(u[c]) * u[d_ff + c];
   }
 }
 

@@ -17,7 +17,7 @@ struct NormParameters {
 
 //   layer_norm  out = (x - mean) / sqrt(variance + eps) gain + bias   (Ba et al. 2016, arXiv:1607.06450)
 //   rms_norm    out = x / sqrt(mean(x^2) + eps) gain                  (Zhang and Sennrich 2019, arXiv:1910.07467)
-// x, out [rows, d].
+// x, out [rows, d], which may be the same.
 template <class T>
 void norm_forward(const NormParameters<T>& norm, std::int64_t rows, std::int64_t d, const T* x, T* out);
 
@@ -26,11 +26,11 @@ template <class T>
 void norm_backward(const NormParameters<T>& norm, std::int64_t rows, std::int64_t d, const T* x, const T* d_out, T* d_x,
                    T* d_gain, T* d_bias);
 
-// u [rows, up_width] -> out [rows, d_ff]: gelu(u), or silu(gate) * up with u = gate, up side by side.
+// u [rows, up_width] -> out [rows, d_ff]: gelu(u), or activation(gate) * up with u = gate, up side by side.
 template <class T>
 void activation_forward(MlpKind kind, std::int64_t rows, std::int64_t d_ff, const T* u, T* out);
 
-// out as above; d_u [as u] from d_out [rows, d_ff].
+// out as above; d_u [as u] from d_out [rows, d_ff]. For gelu and swiglu.
 template <class T>
 void activation_backward(MlpKind kind, std::int64_t rows, std::int64_t d_ff, const T* u, const T* d_out, T* out,
                          T* d_u);

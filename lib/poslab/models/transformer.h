@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,13 +19,15 @@ namespace poslab {
 // How to run a model otherwise than it was trained.
 struct ForwardOptions {
   std::optional<RopeFrequencies> rope;           // rope, xpos; absent: config.rope's, for texts of this length
-  std::optional<std::int64_t> attention_window;  // tokens, 0: all; absent: the config's
+  std::optional<std::int64_t> attention_window;  // tokens, 0: all; absent: the config's. Local layers see no more than
+                                                 // their own
   int threads = 1;
+  std::function<void(double)> progress = {};  // receives 0 .. 1 between layers
 };
 
-// What the model thinks of one target.
+// What the model thinks of one target; zeros where there is none.
 struct TokenScore {
-  double nll = 0;         // -ln p(target), nats; 0 where there is no target
+  double nll = 0;         // -ln p(target), nats
   std::int64_t best = 0;  // the token it finds likeliest
 };
 
@@ -60,7 +63,8 @@ class Transformer {
   std::vector<TokenScore> score(std::span<const std::int64_t> tokens, std::span<const std::int64_t> targets,
                                 std::int64_t batch, const ForwardOptions& options = {}) const;
   // Returns the mean nll over the targets, in nats, and writes its gradient, in the layout's order. Keeps its scratch
-  // memory for the next call: calls on one model must not overlap.
+  // memory for the next call: calls on one model must not overlap. Throws std::invalid_argument for an `untrainable`
+  // config.
   double loss_and_gradient(std::span<const std::int64_t> tokens, std::span<const std::int64_t> targets,
                            std::int64_t batch, std::span<T> gradient, int threads);
 

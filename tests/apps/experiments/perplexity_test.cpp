@@ -13,6 +13,7 @@
 #include "poslab/models/trainer.h"
 #include "run_experiment.h"
 #include "scratch.h"
+#include "shared_files.h"
 
 using namespace poslab;
 using Integers = std::vector<std::int64_t>;
@@ -195,11 +196,9 @@ TEST_CASE("pretrained models lose by position what an independent forward pass s
     Settings settings;
   };
   for (const std::string model : {"stories260K", "babyllama105"}) {
-    const auto folder = std::filesystem::path(golden_path("")) / "../../../shared/models" / model;
-    if (!std::filesystem::exists(folder)) {
-      MESSAGE("skipped: ", folder.string(), " is absent");
-      continue;
-    }
+    const auto found = shared_file("models/" + model);
+    if (!found) continue;
+    const std::filesystem::path folder(*found);
     const bool stories = model == "stories260K";
     const std::int64_t trained = stories ? 512 : 256;
     const std::string window = "plain, window " + std::to_string(trained);
@@ -215,7 +214,7 @@ TEST_CASE("pretrained models lose by position what an independent forward pass s
       Integers edges;
       for (const auto& [range, value] : expected.items()) edges.push_back(std::stoll(range));
       std::ranges::sort(edges);
-      Settings all = {{"model", folder.string()},
+      Settings all = {{"model", (stories ? folder / "stories260K.gguf" : folder).string()},
                       {"tokens", (folder / "tokens.npy").string()},
                       {"seq_len", Integers{stories ? 2048 : 1024}},
                       {"buckets", edges}};

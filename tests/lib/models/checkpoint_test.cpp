@@ -34,7 +34,7 @@ TransformerConfig tiny(PositionEncoding encoding, NormKind norm, MlpKind mlp, bo
   c.rope = plain_rope(8, 500);
   c.norm = norm;
   c.mlp = mlp;
-  c.biases = biases;
+  c.set_biases(biases);
   c.encoding = encoding;
   return c;
 }

@@ -56,7 +56,7 @@ TransformerConfig config_of(const nlohmann::json& json, bool llama) {
   if (llama) {
     c.norm = NormKind::rms_norm;
     c.mlp = MlpKind::swiglu;
-    c.biases = false;
+    c.set_biases(false);
     c.tied_head = json["config"]["tie_word_embeddings"];
   }
   const std::string method = llama ? json["position"]["method"] : json["method"];

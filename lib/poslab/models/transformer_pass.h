@@ -1,0 +1,109 @@
+// One run of a transformer over a batch, forward; models/training_pass.h adds the way back.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "poslab/attention/attention_gradient.h"
+#include "poslab/core/aligned.h"
+#include "poslab/core/pool.h"
+#include "poslab/core/threads.h"
+#include "poslab/models/parameters.h"
+#include "poslab/models/pointwise.h"
+#include "poslab/models/score_bias.h"
+#include "poslab/models/transformer.h"
+#include "poslab/models/turns.h"
+
+namespace poslab {
+
+// Rows that pass through a layer's products together, while they stand in the caches.
+inline constexpr std::int64_t block_rows = 256;
+
+inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+template <class T>
+AlignedBuffer<T> buffer(std::int64_t size) {
+  return AlignedBuffer<T>(static_cast<std::size_t>(size));
+}
+
+// The tensor at one of the layout's offsets, or null where the model has none.
+template <class T>
+T* tensor_at(T* base, std::int64_t offset) {
+  return offset < 0 ? nullptr : base + offset;
+}
+
+template <class T>
+struct TransformerState {
+  explicit TransformerState(const TransformerConfig& config)
+      : c(config), layout(config), values(static_cast<std::size_t>(layout.size()), T{0}) {}
+
+  TransformerConfig c;
+  ParameterLayout layout;
+  AlignedBuffer<T> values;
+};
+
+// Activations, and what the positions bring in. Where `keeping` every layer keeps its own activations, for the way
+// back; otherwise all layers share one layer's.
+template <class T>
+class TransformerPass {
+ public:
+  TransformerPass(const TransformerState<T>& state, std::int64_t batch_size, std::int64_t length,
+                  const ForwardOptions& options, bool keeping = false);
+
+  void forward(std::span<const std::int64_t> tokens);
+  // Runs `run(first, n, scratch)` on every block of rows.
+  template <class Run>
+  void for_each_block(const Run& run) {
+    parallel_for(ceil_div(rows, block_rows), threads, [&](std::int64_t task) {
+      typename Pool<AlignedBuffer<T>>::Lease scratch(pool);
+      if (scratch->size() == 0) *scratch = buffer<T>(scratch_size);
+      run(task * block_rows, std::min(block_rows, rows - task * block_rows), scratch->data());
+    });
+  }
+
+  // The logits of rows first .. first + n - 1; their normed input is left in `normed`.
+  void head(std::int64_t first, std::int64_t n, T* normed, T* logits);
+
+  const std::int64_t batch, seq_len, rows;
+  int threads;
+  const std::function<void(double)> progress;
+
+ protected:
+  NormParameters<T> norm(std::int64_t gain, std::int64_t shift, const T* base) const {
+    return {c.norm, c.norm_eps, tensor_at(base, gain), tensor_at(base, shift)};
+  }
+  T* stream_at(std::int64_t half) { return stream.data() + (kept ? half * rows * c.d_model : 0); }
+  T* slot(AlignedBuffer<T>& of, std::int64_t layer, std::int64_t width) {
+    return of.data() + (kept ? layer * rows * width : 0);
+  }
+  AttentionBatch<T> attention(std::int64_t layer) {
+    const std::int64_t seen = c.is_local(layer) ? local_window : window;
+    return {batch, seq_len, c.n_heads, c.n_kv_heads, c.head_dim, seen, bias.get(), slot(qkv, layer, c.qkv_width())};
+  }
+  // Turns the queries and keys of rows first .. first + n - 1, in place.
+  void turn_rows(std::int64_t layer, T* qkv_rows, std::int64_t first, std::int64_t n, bool inverse);
+
+  const TransformerState<T>& s;
+  const TransformerConfig& c;
+  const bool kept;
+  const std::int64_t widest;
+  const std::int64_t scratch_size;  // of one task
+  Pool<AlignedBuffer<T>> pool;
+  Pool<AttentionScratch<T>> attention_pool;
+  std::int64_t window = 0, local_window = 0;
+  Turns<T> turns, local_turns;
+  AlignedBuffer<double> waves;                // [seq_len, d_model]
+  std::unique_ptr<LearnedScoreBias<T>> bias;  // made anew at each run: its parameters may have changed
+  AlignedBuffer<T> stream;                  // [2 n_layers + 1, rows, d_model]: before each half of a layer, at the end
+  AlignedBuffer<T> qkv, attended, up, lse;  // [n_layers, ...]
+
+ private:
+  void embed(std::span<const std::int64_t> tokens);
+  void adjust_rows(std::int64_t layer, T* qkv_rows, std::int64_t n);
+  void forward_layer(std::int64_t layer);
+};
+
+}  // namespace poslab

@@ -1,0 +1,240 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "golden.h"
+#include "poslab/formats/safetensors.h"
+#include "poslab/models/checkpoint.h"
+#include "poslab/models/gguf_checkpoint.h"
+#include "scratch.h"
+#include "shared_files.h"
+
+namespace {
+
+using namespace poslab;
+namespace fs = std::filesystem;
+
+// Of folders of tests/golden/families.
+constexpr const char* all_models[] = {"gpt2",   "mistral",  "qwen2",           "qwen2_sliding", "qwen3",
+                                      "gemma3", "gpt_neox", "gpt_neox_serial", "bloom",         "mpt"};
+
+std::string folder_of(const std::string& name) { return golden_path("families/" + name); }
+
+struct Expected {
+  std::vector<std::int64_t> tokens;
+  std::vector<double> logits;
+};
+
+Expected expected(const std::string& name) {
+  const auto json = golden("families/" + name + "/logits.json");
+  Expected e{json["tokens"].get<std::vector<std::int64_t>>(), {}};
+  for (const auto& row : json["logits"]) {
+    for (const auto& value : row) e.logits.push_back(value.get<double>());
+  }
+  return e;
+}
+
+template <class T, class U>
+double worst(const std::vector<T>& a, const std::vector<U>& b) {
+  REQUIRE(a.size() == b.size());
+  double most = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    most = std::max(most, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+  }
+  return most;
+}
+
+ForwardOptions seeing(std::int64_t window) {
+  ForwardOptions options;
+  options.attention_window = window;
+  return options;
+}
+
+std::string load_refusal(const std::string& path) {
+  try {
+    if (path.ends_with(".gguf")) {
+      load_gguf_model<float>(GgufFile(path), 1);
+    } else {
+      load_checkpoint<float>(path);
+    }
+  } catch (const std::invalid_argument& e) {
+    return e.what();
+  }
+  return "";
+}
+
+// A copy of a golden model whose config.json has other values.
+std::string edited(const Scratch& scratch, const std::string& name,
+                   const nlohmann::json& changes = nlohmann::json::object()) {
+  const std::string folder = scratch.path(name);
+  fs::remove_all(folder);
+  fs::copy(folder_of(name), folder);
+  auto config = golden("families/" + name + "/config.json");
+  config.merge_patch(changes);
+  std::ofstream(folder + "/config.json") << config;
+  return folder;
+}
+
+struct NamedTensor {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::vector<float> values;
+};
+
+std::vector<NamedTensor> tensors_of(const std::string& folder) {
+  const SafetensorsFile file(folder);
+  std::vector<NamedTensor> out;
+  for (const SafetensorsTensor& tensor : file.tensors()) {
+    out.push_back({tensor.name, tensor.shape, std::vector<float>(static_cast<std::size_t>(tensor.size))});
+    file.read<float>(tensor, out.back().values);
+  }
+  return out;
+}
+
+void write_tensors(const std::string& path, const std::vector<NamedTensor>& tensors) {
+  std::vector<SafetensorsEntry<float>> entries;
+  for (const NamedTensor& t : tensors) entries.push_back({t.name, t.shape, t.values});
+  write_safetensors<float>(path, entries, {{"format", "pt"}});
+}
+
+}  // namespace
+
+TEST_CASE("folders of every family give the logits of transformers") {
+  for (const std::string name : all_models) {
+    CAPTURE(name);
+    const Expected e = expected(name);
+    // transformers itself takes some steps in single precision.
+    CHECK(worst(load_checkpoint<double>(folder_of(name)).model.logits(e.tokens, 1), e.logits) < 4e-6);
+    CHECK(worst(load_checkpoint<float>(folder_of(name)).model.logits(e.tokens, 1), e.logits) < 2e-5);
+  }
+}
+
+TEST_CASE("GGUF files of every family give the same logits") {
+  for (const std::string name : all_models) {
+    const std::string path = folder_of(name) + "/model.gguf";
+    if (!fs::exists(path)) continue;  // what GGUF cannot say
+    CAPTURE(name);
+    const Expected e = expected(name);
+    const Transformer<double> model = load_gguf_model<double>(GgufFile(path), 2);
+    const std::vector<double> same = load_checkpoint<double>(folder_of(name)).model.logits(e.tokens, 1);
+    // llama.cpp runs every GPT-2 and keeps an epsilon in single precision.
+    CHECK(worst(model.logits(e.tokens, 1), same) < 2e-6);
+    CHECK(worst(load_gguf_model<float>(GgufFile(path), 1).logits(e.tokens, 1), e.logits) < 2e-5);
+  }
+}
+
+TEST_CASE("a real model's two files agree") {
+  const auto gguf = shared_file("models/stories260K/stories260K.gguf");
+  if (!gguf) return;
+  const Transformer<float> one = load_gguf_model<float>(GgufFile(*gguf), 2);
+  const Checkpoint<float> other = load_checkpoint<float>(fs::path(*gguf).parent_path().string());
+  CHECK(one.config().layout == RopeLayout::interleaved);
+  CHECK(other.model.config().layout == RopeLayout::half);
+  std::vector<std::int64_t> tokens(600);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int64_t>(i * i % 511);
+  CHECK(worst(one.logits(tokens, 1), other.model.logits(tokens, 1)) < 1e-5 * 20);
+}
+
+TEST_CASE("a window and a scaling given for an evaluation leave local layers theirs") {
+  const Transformer<double> model = std::move(load_checkpoint<double>(folder_of("gemma3")).model);
+  const std::vector<std::int64_t> tokens = expected("gemma3").tokens;
+  const auto own = model.logits(tokens, 1);
+  CHECK(model.logits(tokens, 1, seeing(0)) == own);
+  CHECK(model.logits(tokens, 1, seeing(24)) == own);
+  CHECK(model.logits(tokens, 1, seeing(7)) != own);
+  // Narrower than the local window: all layers see as much.
+  TransformerConfig narrow = model.config();
+  narrow.local_window = narrow.attention_window = 3;
+  Transformer<double> same(narrow);
+  std::copy(model.values().begin(), model.values().end(), same.values().begin());
+  CHECK(model.logits(tokens, 1, seeing(3)) == same.logits(tokens, 1));
+  ForwardOptions same_turns;
+  same_turns.rope = rope_frequencies(model.config().rope);
+  CHECK(model.logits(tokens, 1, same_turns) == own);
+}
+
+TEST_CASE("sharded folders, buffers and tied heads beside their table are read") {
+  const Scratch scratch;
+  const Expected e = expected("gpt2");
+  const std::string folder = edited(scratch, "gpt2");
+  fs::remove(folder + "/model.safetensors");
+  std::vector<NamedTensor> tensors = tensors_of(folder_of("gpt2"));
+  // As in the files of GPT-2 itself: no prefix, and the causal mask of each layer.
+  for (NamedTensor& t : tensors) t.name = t.name.substr(std::string("transformer.").size());
+  tensors.push_back({"h.0.attn.bias", {1, 1, 2, 2}, {1, 0, 1, 1}});
+  tensors.push_back({"h.0.attn.masked_bias", {1}, {-1e4F}});
+  tensors.push_back({"lm_head.weight", {1}, {0}});
+  nlohmann::json index = {{"weight_map", nlohmann::json::object()}};
+  std::vector<NamedTensor> halves[2];
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    index["weight_map"][tensors[i].name] = i % 2 == 0 ? "a.safetensors" : "b.safetensors";
+    halves[i % 2].push_back(tensors[i]);
+  }
+  write_tensors(folder + "/a.safetensors", halves[0]);
+  write_tensors(folder + "/b.safetensors", halves[1]);
+  std::ofstream(folder + "/model.safetensors.index.json") << index;
+  CHECK(worst(load_checkpoint<double>(folder).model.logits(e.tokens, 1), e.logits) < 4e-6);
+}
+
+TEST_CASE("Gemma's scale of token vectors is a number of the weights' type") {
+  const Scratch scratch;
+  const std::string folder = edited(scratch, "gemma3");
+  std::vector<SafetensorsBytes> entries;
+  std::vector<std::vector<std::uint16_t>> halves;
+  const std::vector<NamedTensor> tensors = tensors_of(folder_of("gemma3"));
+  for (const NamedTensor& t : tensors) {
+    std::vector<std::uint16_t>& to = halves.emplace_back();
+    for (float v : t.values) to.push_back(to_bf16_bits(static_cast<double>(v)));
+  }
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    entries.push_back({tensors[i].name, "BF16", tensors[i].shape, std::as_bytes(std::span(halves[i]))});
+  }
+  write_safetensors(folder + "/model.safetensors", entries, {{"format", "pt"}});
+  CHECK(load_checkpoint<double>(folder).model.config().embedding_scale == 4.46875);  // sqrt(20) = 4.4721...
+}
+
+TEST_CASE("what is no model of these families is refused by name") {
+  const Scratch scratch;
+  CHECK(load_refusal(edited(scratch, "qwen2", {{"model_type", "rwkv"}}))
+            .ends_with("model_type 'rwkv' is not known; poslab runs llama, mistral, qwen2, qwen3, gemma3_text, "
+                       "gpt2, gpt_neox, bloom, mpt, poslab."));
+  CHECK(load_refusal(edited(scratch, "qwen2", {{"hidden_act", "relu"}})).find("hidden_act 'relu'") !=
+        std::string::npos);
+  CHECK(load_refusal(edited(scratch, "qwen2", {{"num_hidden_layers", 3}})).find("model.layers.2.") !=
+        std::string::npos);
+  CHECK(load_refusal(edited(scratch, "qwen2", {{"num_hidden_layers", 1}})).find("is extra") != std::string::npos);
+  CHECK(load_refusal(edited(scratch, "qwen2", {{"intermediate_size", 44}}))
+            .ends_with("has the shape 40 x 24 but the config needs 44 x 24."));
+  CHECK(load_refusal(edited(scratch, "gemma3", {{"final_logit_softcapping", 30.0}}))
+            .ends_with("final_logit_softcapping is not supported."));
+  CHECK(load_refusal(edited(scratch, "bloom", {{"apply_residual_connection_post_layernorm", true}}))
+            .ends_with("apply_residual_connection_post_layernorm true is not supported."));
+  CHECK(load_refusal(edited(scratch, "mpt", {{"attn_config", {{"alibi", false}}}})).find("alibi") != std::string::npos);
+  const std::string pickle = edited(scratch, "mpt");
+  fs::rename(pickle + "/model.safetensors", pickle + "/pytorch_model.bin");
+  CHECK(load_refusal(pickle).find("pytorch_model.bin") != std::string::npos);
+  const std::string dangling = edited(scratch, "qwen3");
+  fs::remove(dangling + "/model.safetensors");
+  fs::create_symlink("nowhere", dangling + "/model.safetensors");
+  CHECK(load_refusal(dangling).find("[read_safetensors]") == 0);
+}
+
+TEST_CASE("a model with parts that have no gradient says so") {
+  Transformer<double> model = std::move(load_checkpoint<double>(folder_of("qwen3")).model);
+  std::vector<double> gradient(model.values().size());
+  const std::vector<std::int64_t> tokens = {1, 2, 3};
+  CHECK_THROWS_WITH_AS(model.loss_and_gradient(tokens, tokens, 1, gradient, 1),
+                       "[transformer] a model with norms of queries and keys runs but has no gradient here.",
+                       std::invalid_argument);
+  const Scratch scratch;
+  CHECK_THROWS_WITH_AS(CheckpointFolder(scratch.path("m")).save<double>(model, {}, nullptr),
+                       "[checkpoint] a model with norms of queries and keys runs but is not saved.",
+                       std::invalid_argument);
+}
