@@ -191,15 +191,16 @@ BenchCase matrix_product(std::int64_t n) {
           }};
 }
 
-BenchCase causal_alibi_attention(std::int64_t seq_len, std::int64_t n_heads, std::int64_t head_dim) {
+// Operations are those of the causal half, whether or not ALiBi lets some be skipped.
+BenchCase causal_attention(bool alibi, std::int64_t seq_len, std::int64_t n_heads, std::int64_t head_dim) {
   const double pairs = static_cast<double>(seq_len) * static_cast<double>(seq_len + 1) / 2;
-  return {fmt::format("attention/f32/causal_alibi/{}x{}x{}", seq_len, n_heads, head_dim), "sgemm/1024x1024x1024", 0,
-          4 * pairs * static_cast<double>(n_heads * head_dim), [=](int threads) -> Run {
+  return {fmt::format("attention/f32/causal{}/{}x{}x{}", alibi ? "_alibi" : "", seq_len, n_heads, head_dim),
+          "sgemm/1024x1024x1024", 0, 4 * pairs * static_cast<double>(n_heads * head_dim), [=](int threads) -> Run {
             const std::size_t size = static_cast<std::size_t>(seq_len * n_heads * head_dim);
             auto q = normal_floats(size), k = normal_floats(size), v = normal_floats(size);
             auto out = touched<float>(size);
             AttentionOptions options;
-            options.hook = AlibiHook{alibi_slopes(n_heads)};
+            if (alibi) options.hook = AlibiHook{alibi_slopes(n_heads)};
             options.visible = key_ranges(Mask::causal, seq_len, seq_len);
             const AttentionShape shape{n_heads, n_heads, seq_len, seq_len, head_dim};
             return [=] {
@@ -235,7 +236,12 @@ std::vector<BenchCase> bench_cases() {
   cases.push_back(dot_product(1 << 24));
   cases.push_back(base_scan(1 << 20));
   cases.push_back(matrix_product(1024));
-  cases.push_back(causal_alibi_attention(4096, 8, 64));
+  for (bool alibi : {false, true}) {
+    for (std::int64_t seq_len : {1024, 2048, 4096, 8192}) {
+      cases.push_back(causal_attention(alibi, seq_len, 8, 64));
+    }
+  }
+  for (std::int64_t head_dim : {32, 128}) cases.push_back(causal_attention(false, 4096, 8, head_dim));
   return cases;
 }
 
