@@ -297,9 +297,9 @@ class TiledAttention {
       for (std::int64_t i = 0; i < lanes; ++i) sum += scratch.row_sum.data()[row * lanes + i];
       T* to = out_.row(global_head, first_row + row);
       const T* from = scratch.sums.data() + row / attention_rows * panel_sums + row % attention_rows * kernel_.width;
-      for (std::int64_t c = 0; c < s.head_dim; ++c) {
-        const T value = from[c / kernel_.width * attention_rows * kernel_.width + c % kernel_.width];
-        to[c] = sum == 0 ? T{0} : value / sum;
+      for (std::int64_t c = 0; c < s.head_dim; c += kernel_.width, from += attention_rows * kernel_.width) {
+        const std::int64_t channels = std::min(kernel_.width, s.head_dim - c);
+        for (std::int64_t i = 0; i < channels; ++i) to[c + i] = sum == 0 ? T{0} : from[i] / sum;
       }
     }
   }
