@@ -196,11 +196,15 @@ POSLAB_INLINE HalfF32 f32_to_odd(F64 v) {
   return bits_as<HalfF32>(bits);
 }
 
+// Within registers: halves stored one by one could not be read back as one vector before they reach the cache.
 POSLAB_INLINE F32 join(HalfF32 low, HalfF32 high) {
-  F32 v;
-  std::memcpy(&v, &low, sizeof low);
-  std::memcpy(reinterpret_cast<char*>(&v) + sizeof low, &high, sizeof high);
-  return v;
+#if POSLAB_VECTOR_BYTES == 64
+  return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+#elif POSLAB_VECTOR_BYTES == 32
+  return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7);
+#else
+  return __builtin_shufflevector(low, high, 0, 1, 2, 3);
+#endif
 }
 
 POSLAB_INLINE F32 f32_from_f64(F64 low, F64 high) {
