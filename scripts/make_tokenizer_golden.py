@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes tests/golden/tokenizers/: small vocabularies, trained on this project's own text, as GGUF files that hold
-nothing else, and tokenizers.json: what PyPI's sentencepiece and tokenizers make of a few texts with them. Run in an
+nothing else and as sentencepiece models, and tokenizers.json: what PyPI's sentencepiece and tokenizers make of a few texts with them. Run in an
 environment with `pip install gguf numpy sentencepiece tokenizers protobuf`."""
 
 import importlib.metadata
@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "tests/golden/tokenizers"
 TEXTS = [
     "", " ", "a", "Hello world", "  two  spaces, then\ttabs\t\t and\n\nnewlines \n \n", "it's we'll I'M THEY'RE don't'",
-    "numbers 1 12 123 1234 12345 3.14 x2 2x", "naïve café Ω привет 你好 世界", "emoji 👍🏽 and é (combining)",
+    "numbers 1 12 123 1234 12345 3.14 x2 2x", "naïve café Ω привет 你好 世界", "emoji 👍🏽 and é (combining)", "e\u0301 A\u030a \u1100\u1161 \u212b \u0958",
     "punctuation!!! ... (a) [b] {c} <d> \"e\" #f $g %h", "trailing space ", " leading", "a\u00a0b\u3000c\u2003d",
     "\r\n\r\nwindows\r\n", "position position positions positional", "Ⅻ ½ ² ٣ 三", "<s> </s> <|end|> ##", "x" * 70,
     "## heading\n\n* item\n* item", "rope_theta^(-2i / rotary_dim)\n    indented\n",
@@ -70,6 +70,20 @@ def sentencepiece_vocabulary(name, prefix, folder):
     return [{"text": t, "tokens": model.encode(t), "decoded": model.decode(model.encode(t))} for t in texts]
 
 
+def sentencepiece_model(name, kind, folder):
+    """A .model as such, with rules of normalisation of its own."""
+    text, rules = pathlib.Path(folder) / "corpus.txt", pathlib.Path(folder) / "rules.tsv"
+    text.write_text(corpus())
+    rules.write_text("2167\t56 49 49 49\n65 301\te9\n201C\t22\n201D\t22\n")  # Ⅷ, e + acute, quotes
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(text), model_prefix=f"{FOLDER}/{name}", model_type=kind, vocab_size=400, byte_fallback=True,
+        normalization_rule_tsv=str(rules), character_coverage=0.98, minloglevel=2)
+    (FOLDER / f"{name}.vocab").unlink()
+    model = sentencepiece.SentencePieceProcessor(model_file=f"{FOLDER}/{name}.model")
+    texts = ["Ⅷ \u201cquoted\u201d cafe\u0301"] + TEXTS + random_texts(20)
+    return [{"text": t, "tokens": model.encode(t), "decoded": model.decode(model.encode(t))} for t in texts]
+
+
 def split(pattern):
     from tokenizers import Regex, pre_tokenizers
     return pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(pattern), "isolated"),
@@ -88,9 +102,11 @@ def pre_tokenizer(name):
 
 
 def bpe_vocabulary(name):
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
     model = Tokenizer(models.BPE(ignore_merges=name == "llama-bpe"))
     model.pre_tokenizer = pre_tokenizer(name)
+    if name == "qwen2":
+        model.normalizer = normalizers.NFC()
     model.decoder = decoders.ByteLevel()
     model.train_from_iterator([corpus()], trainers.BpeTrainer(
         vocab_size=420, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
@@ -119,6 +135,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         out["spm_prefix"] = sentencepiece_vocabulary("spm_prefix", True, folder)
         out["spm_plain"] = sentencepiece_vocabulary("spm_plain", False, folder)
+        for kind in ("unigram", "bpe"):
+            out[f"model_{kind}"] = sentencepiece_model(f"model_{kind}", kind, folder)
     for name in ("gpt-2", "smollm", "llama-bpe", "qwen2"):
         out[f"bpe_{name}"] = bpe_vocabulary(name)
     lines = [f'"{key}": ' + ("[\n" + ",\n".join(json.dumps(v) for v in value) + "\n]" if isinstance(value, list)

@@ -13,6 +13,7 @@
 
 #include "experiments/experiment.h"
 #include "poslab/formats/hf_config.h"
+#include "poslab/formats/safetensors.h"
 
 namespace poslab {
 namespace {
@@ -21,16 +22,21 @@ struct Params {
   std::optional<std::string> model, save;
   std::optional<RopeLayout> from;
   std::optional<std::int64_t> n_heads, n_kv_heads, head_dim, rotary_dim;
+  std::optional<FusedOrder> fused;
 
   static void fields(auto& self, auto&& field) {
-    field("model", self.model,
-          "a .safetensors file, or a folder with model.safetensors; absent: the rows are shown without a file");
-    field("save", self.save, "the .safetensors file to write; needed with model");
+    field(
+        "model", self.model,
+        "a .safetensors file, an index of shards, or a folder with either; absent: the rows are shown without a file");
+    field("save", self.save, "the .safetensors file to write, or for shards the folder; needed with model");
     field("from", self.from, "the layout that the weights have; absent: the config's beside them, else half");
     field("n_heads", self.n_heads, "query heads; absent: the config's, else 4");
     field("n_kv_heads", self.n_kv_heads, "key heads; absent: the config's, else n_heads");
     field("head_dim", self.head_dim, "channels of a head; absent: the config's, else 8", "channels");
     field("rotary_dim", self.rotary_dim, "channels that turn; absent: the config's, else head_dim", "channels");
+    field("fused", self.fused,
+          "order inside tensors that hold q, k and v; absent: grouped by key head in query_key_value (not ChatGLM's), "
+          "else stacked");
   }
 };
 
@@ -80,9 +86,7 @@ std::optional<ModelConfig> config_beside(const std::string& weights) {
 TypedReport<Summary, Row> run(const Params& p, const RunContext&) {
   std::string weights = p.model.value_or("");
   std::error_code error;
-  if (std::filesystem::is_directory(weights, error)) {
-    weights = (std::filesystem::path(weights) / "model.safetensors").string();
-  }
+  if (std::filesystem::is_directory(weights, error)) weights = SafetensorsFile(weights).path();
   if (p.model.has_value() != p.save.has_value()) {
     throw std::invalid_argument("[permute] model and save go together: the file to read and the file to write.");
   }
@@ -100,6 +104,8 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext&) {
   // A wrong count is caught where the rows are counted.
   sizes.n_kv_heads = p.n_kv_heads.value_or(config && config->n_kv_heads ? *config->n_kv_heads : sizes.n_heads);
   sizes.head_dim = needed(p.head_dim, layer ? std::optional(layer->rope.head_dim) : std::nullopt, 8, "head_dim");
+  sizes.fused = p.fused;
+  if (!p.fused && config && config->model_type == "chatglm") sizes.fused = FusedOrder::stacked;
   sizes.rotary_dim = p.rotary_dim.value_or(layer && !p.head_dim ? layer->rope.rotary_dim : sizes.head_dim);
 
   TypedReport<Summary, Row> report;

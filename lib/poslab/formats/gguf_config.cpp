@@ -10,56 +10,10 @@
 #include <utility>
 
 #include "poslab/core/printable.h"
+#include "poslab/formats/gguf_architectures.h"
 
 namespace poslab {
 namespace {
-
-struct Architecture {
-  std::string_view name;
-  ModelEncoding encoding = ModelEncoding::rope;
-  RopeLayout layout = RopeLayout::half;
-  double sliding_theta = 0;  // base of the sliding layers where the file names none; 0: all layers are alike
-};
-
-constexpr Architecture architectures[] = {
-    {"llama", ModelEncoding::rope, RopeLayout::interleaved},
-    {"mistral3", ModelEncoding::rope, RopeLayout::interleaved},
-    {"arcee", ModelEncoding::rope, RopeLayout::interleaved},
-    {"internlm2", ModelEncoding::rope, RopeLayout::interleaved},
-    {"minicpm", ModelEncoding::rope, RopeLayout::interleaved},
-    {"xverse", ModelEncoding::rope, RopeLayout::interleaved},
-    {"command-r", ModelEncoding::rope, RopeLayout::interleaved},
-    {"olmo", ModelEncoding::rope, RopeLayout::interleaved},
-    {"granite", ModelEncoding::rope, RopeLayout::interleaved},
-    {"chatglm", ModelEncoding::rope, RopeLayout::interleaved},
-    {"qwen2"},
-    {"qwen2moe"},
-    {"qwen3"},
-    {"qwen3moe"},
-    {"phi2"},
-    {"phi3"},
-    {"gemma"},
-    {"gemma2"},
-    {"gemma3", ModelEncoding::rope, RopeLayout::half, 10000},
-    {"gptneox"},
-    {"falcon"},
-    {"stablelm"},
-    {"starcoder2"},
-    {"olmo2"},
-    {"olmoe"},
-    {"nemotron"},
-    {"exaone"},
-    {"gpt2", ModelEncoding::learned},
-    {"starcoder", ModelEncoding::learned},
-    {"bert", ModelEncoding::learned},
-    {"bloom", ModelEncoding::alibi},
-    {"mpt", ModelEncoding::alibi},
-    {"refact", ModelEncoding::alibi},
-    {"jina-bert-v2", ModelEncoding::alibi},
-    {"t5", ModelEncoding::t5},
-    {"t5encoder", ModelEncoding::t5},
-    {"mamba", ModelEncoding::none},
-};
 
 class Reader {
  public:
@@ -76,15 +30,26 @@ class Reader {
     out_.max_position_embeddings = size("context_length");
     out_.trained_length = size("rope.scaling.original_context_length");
     if (!out_.trained_length) out_.trained_length = out_.max_position_embeddings;
-    if (architecture_->encoding != ModelEncoding::rope) {
-      read_other();
+    const bool switched_off =
+        architecture_->finetuned_switches_off && !file_->boolean(key("rope.scaling.finetuned")).value_or(true);
+    if (architecture_->encoding != ModelEncoding::rope || switched_off) {
+      read_other(switched_off ? ModelEncoding::none : architecture_->encoding,
+                 switched_off ? key("rope.scaling.finetuned") : architecture_source());
       return std::move(out_);
     }
-    if (architecture_->sliding_theta > 0) {
+    read_window();
+    if (!window_ || !architecture_->two_sets()) {
+      out_.layers.push_back(rope(""));
+    } else if (architecture_->full_layers_turn) {
       out_.layers.push_back(rope("full_attention"));
       out_.layers.push_back(rope("sliding_attention"));
     } else {
-      out_.layers.push_back(rope(""));
+      out_.layers.push_back(rope("sliding_attention"));
+      LayerPositions without;
+      without.layer_type = "full_attention";
+      without.encoding = ModelEncoding::none;
+      add(without, "encoding", "none", architecture_source());
+      out_.layers.push_back(std::move(without));
     }
     check_tensors();
     return std::move(out_);
@@ -97,17 +62,15 @@ class Reader {
 
   std::string key(std::string_view end) const { return fmt::format("{}.{}", architecture_->name, end); }
 
+  std::string architecture_source() const { return fmt::format("general.architecture {}", architecture_->name); }
+
   void find_architecture() {
     const auto name = file_->text("general.architecture");
     if (!name) fail("has no general.architecture");
-    const auto* found = std::find_if(std::begin(architectures), std::end(architectures),
-                                     [&](const Architecture& a) { return a.name == *name; });
-    if (found == std::end(architectures)) {
-      std::string known;
-      for (const Architecture& a : architectures) known += fmt::format("{}{}", known.empty() ? "" : ", ", a.name);
-      fail(fmt::format("the architecture {} is not known; {} are", printable(*name), known));
+    architecture_ = find_gguf_architecture(*name);
+    if (!architecture_) {
+      fail(fmt::format("the architecture {} is not known; {} are", printable(*name), known_gguf_architectures()));
     }
-    architecture_ = found;
     out_.model_type = *name;
   }
 
@@ -162,11 +125,10 @@ class Reader {
     }
   }
 
-  void read_other() {
+  void read_other(ModelEncoding encoding, std::string source) {
     LayerPositions layer;
-    layer.encoding = architecture_->encoding;
-    add(layer, "encoding", std::string(to_word(layer.encoding)),
-        fmt::format("general.architecture {}", architecture_->name));
+    layer.encoding = encoding;
+    add(layer, "encoding", std::string(to_word(layer.encoding)), std::move(source));
     if (layer.encoding == ModelEncoding::learned) {
       const GgufTensor* table = file_->find_tensor("position_embd.weight");
       out_.table_limit = table && table->shape.size() == 2 ? table->shape[0] : out_.max_position_embeddings;
@@ -200,14 +162,15 @@ class Reader {
     layer.layer_type = layer_type;
     layer.layout = architecture_->layout;
     RopeScaling& rope = layer.rope;
-    add(layer, "encoding", "rope", fmt::format("general.architecture {}", architecture_->name));
+    add(layer, "encoding", "rope", architecture_source());
     add(layer, "layout", std::string(to_word(layer.layout)),
-        layer.layout == RopeLayout::interleaved
-            ? fmt::format("general.architecture {}: q and k are stored so", architecture_->name)
-            : fmt::format("general.architecture {}", architecture_->name));
+        architecture_source() + (layer.layout == RopeLayout::interleaved ? ": q and k are stored so" : ""));
 
     std::string source = key("attention.key_length");
-    if (const auto width = size("attention.key_length")) {
+    if (architecture_->latent) {
+      rope.head_dim = required(size("rope.dimension_count"), "rope.dimension_count");
+      source = "the part of a head that turns: " + key("rope.dimension_count");
+    } else if (const auto width = size("attention.key_length")) {
       rope.head_dim = *width;
     } else {
       const std::int64_t hidden = required(out_.hidden_size, "embedding_length");
@@ -231,18 +194,76 @@ class Reader {
     if (out_.max_position_embeddings) {
       rope.max_position_embeddings = static_cast<double>(*out_.max_position_embeddings);
     }
-    if (!sliding) read_scaling(layer);
-    if (sliding) add(layer, "rope_type", "default", "sliding layers are not scaled");
+    if (sliding && !architecture_->sliding.scaled) {
+      add(layer, "rope_type", "default", "sliding layers are not scaled");
+    } else {
+      read_scaling(layer);
+    }
+    if (window_ && layer_type != "full_attention") add_window(layer);
+    if (const std::int64_t period = architecture_->nope_period; period > 0 && (window_ || !switched_to_full())) {
+      add(layer, "layers_without_rope", fmt::format("every {}th", period), "llama.cpp's rule for " + out_.model_type);
+    }
     add_sizes(layer);
     return layer;
+  }
+
+  std::optional<std::int64_t> window_key() const {
+    const auto v = file_->integer(key("attention.sliding_window"));
+    if (v && *v < 0) fail(fmt::format("{} must be 0 or more but is {}", key("attention.sliding_window"), *v));
+    return v;
+  }
+
+  // Llama 4's files say with a window of 0 that all layers see everything and turn.
+  bool switched_to_full() const { return architecture_->sliding.chunked && window_key() == 0; }
+
+  void read_window() {
+    const SlidingLayers& sliding = architecture_->sliding;
+    if (sliding.period == 0) return;
+    const auto given = window_key();
+    if (given == 0) return;
+    if (sliding.chunked) {
+      window_ = sliding.window;
+    } else if (given) {
+      window_ = given;
+    } else if (sliding.window > 0) {
+      window_ = sliding.window;
+    } else if (!sliding.optional) {
+      fail(fmt::format("has no {}", key("attention.sliding_window")));
+    }
+  }
+
+  void add_window(LayerPositions& layer) const {
+    const SlidingLayers& sliding = architecture_->sliding;
+    const std::string own_rule = "llama.cpp's rule for " + out_.model_type;
+    add(layer, sliding.chunked ? "attention_chunk_size" : "sliding_window", std::to_string(*window_),
+        !sliding.chunked && window_key() ? key("attention.sliding_window") : own_rule);
+    const std::string pattern = key("attention.sliding_window_pattern");
+    const GgufValue* value = file_->find_value(pattern);
+    if (value && value->type == GgufType::array) {
+      const auto& array = std::get<GgufArray>(value->value);
+      std::int64_t count = 0;
+      if (array.element == GgufType::boolean) {
+        count = std::count_if(array.bytes.begin(), array.bytes.end(), [](std::byte b) { return b != std::byte{0}; });
+      } else {
+        for (double v : file_->numbers(pattern)) count += v != 0;
+      }
+      add(layer, "sliding_layers", fmt::format("{} of {}", count, array.size), pattern);
+      return;
+    }
+    const auto period = file_->integer(pattern).value_or(sliding.period);
+    add(layer, "sliding_layers", period == 0 ? "all" : fmt::format("{} of {}", period - 1, period),
+        value ? pattern : own_rule);
   }
 
   void read_theta(LayerPositions& layer, bool sliding) const {
     const auto base = positive("rope.freq_base"), own = positive("rope.freq_base_swa");
     if (sliding) {
-      layer.rope.rope_theta = own.value_or(architecture_->sliding_theta);
+      const double fallback = architecture_->sliding.rope_theta;
+      layer.rope.rope_theta = own.value_or(fallback > 0 ? fallback : base.value_or(10000));
       add(layer, "rope_theta", fmt::format("{}", layer.rope.rope_theta),
-          own ? key("rope.freq_base_swa") : fmt::format("llama.cpp's default of {}", architecture_->name));
+          own            ? key("rope.freq_base_swa")
+          : fallback > 0 ? fmt::format("llama.cpp's default of {}", architecture_->name)
+                         : "as in full layers");
       return;
     }
     layer.rope.rope_theta = base.value_or(10000);
@@ -295,12 +316,8 @@ class Reader {
       rope.factor = factor;
       rope.beta_fast = positive("rope.scaling.yarn_beta_fast").value_or(rope.beta_fast);
       rope.beta_slow = positive("rope.scaling.yarn_beta_slow").value_or(rope.beta_slow);
-      // ggml multiplies what YaRN computes; Hugging Face's value replaces it.
-      rope.attention_factor = attention * yarn_mscale(*factor);
+      read_yarn_attention(layer, attention);
       add(layer, "rope_type", "yarn", type_source);
-      for (const char* end : {"rope.scaling.yarn_log_multiplier", "rope.scaling.yarn_ext_factor"}) {
-        if (file_->find_value(key(end))) out_.warnings.push_back(fmt::format("{} is not followed.", key(end)));
-      }
     } else if (factor && *factor != 1 && type != "none") {
       rope.rope_type = RopeType::linear;
       rope.factor = factor;
@@ -316,8 +333,31 @@ class Reader {
     if (rope.factor && factor) add(layer, "factor", fmt::format("{}", *rope.factor), factor_key);
     if (rope.rope_type == RopeType::yarn || rope.rope_type == RopeType::longrope) {
       add(layer, "attention_factor", fmt::format("{}", *rope.attention_factor),
-          rope.rope_type == RopeType::yarn ? "derived: rope.scaling.attn_factor * (0.1 ln factor + 1)"
+          rope.rope_type == RopeType::yarn ? "derived: rope.scaling.attn_factor and YaRN's own, 0.1 ln factor + 1"
                                            : "rope.scaling.attn_factor, else 1");
+    }
+  }
+
+  // ggml multiplies what YaRN computes; Hugging Face's value replaces it. yarn_log_multiplier is mscale_all_dim, in
+  // DeepSeek's files a tenth of it.
+  void read_yarn_attention(LayerPositions& layer, double attention) {
+    const double factor = *layer.rope.factor;
+    const std::string log_key = key("rope.scaling.yarn_log_multiplier");
+    const bool followed = architecture_->latent || architecture_->name == "mistral3";
+    double all_dim = followed ? file_->number(log_key).value_or(0) : 0;
+    if (!std::isfinite(all_dim)) fail(fmt::format("{} must be finite but is {}", log_key, all_dim));
+    if (architecture_->latent) all_dim = static_cast<float>(all_dim / 0.1);
+    double ratio = yarn_mscale(factor);
+    if (all_dim != 0) ratio = architecture_->latent ? 1 : ratio / yarn_mscale(factor, all_dim);
+    layer.rope.attention_factor = attention * ratio;
+    if (architecture_->latent) {
+      const double mscale = attention * ratio * (1 + 0.1 * all_dim * std::log(factor));
+      layer.softmax_multiplier = mscale * mscale;
+      add(layer, "softmax_multiplier", fmt::format("{}", layer.softmax_multiplier),
+          fmt::format("derived: (attention_factor * (1 + {} ln factor))^2", 0.1 * all_dim));
+    }
+    for (const std::string& unread : {followed ? "" : log_key, key("rope.scaling.yarn_ext_factor")}) {
+      if (file_->find_value(unread)) out_.warnings.push_back(fmt::format("{} is not followed.", unread));
     }
   }
 
@@ -330,6 +370,7 @@ class Reader {
   }
 
   void check_tensors() const {
+    if (architecture_->latent) return;  // its q and k are products of smaller tensors
     const std::int64_t width = out_.layers.front().rope.head_dim;
     const std::int64_t heads = required(out_.n_heads, "attention.head_count"), kv_heads = *out_.n_kv_heads;
     if (heads % kv_heads != 0) fail(fmt::format("{} kv heads do not divide {} heads", kv_heads, heads));
@@ -348,9 +389,42 @@ class Reader {
   }
 
   const GgufFile* file_;
-  const Architecture* architecture_ = nullptr;
+  const GgufArchitecture* architecture_ = nullptr;
+  std::optional<std::int64_t> window_;  // of the layers that slide; absent: none do
   ModelConfig out_;
 };
+
+// The scalings of two sets of the same base and width, whatever words they are written in: a file may hold Llama 3.1's
+// as factors of each pair.
+void compare_frequencies(const ModelConfig& file, const LayerPositions& ours, const ModelConfig& config,
+                         const LayerPositions& theirs, std::vector<std::string>& out) {
+  const auto named = [](const LayerPositions& layer) {
+    return fmt::format("{}{}", to_word(layer.rope.rope_type),
+                       layer.rope.factor ? fmt::format(" {}", *layer.rope.factor) : "");
+  };
+  const auto original = file.trained_length ? file.trained_length : config.trained_length;
+  for (const auto& length : {std::optional<std::int64_t>(), original ? std::optional(2 * *original) : original}) {
+    const RopeFrequencies a = rope_frequencies(ours.rope, length), b = rope_frequencies(theirs.rope, length);
+    std::size_t worst = 0;
+    double most = 0;
+    for (std::size_t i = 0; i < std::min(a.inv_freq.size(), b.inv_freq.size()); ++i) {
+      const double off = std::abs(a.inv_freq[i] - b.inv_freq[i]) / std::max(b.inv_freq[i], 1e-300);
+      if (off > most * (1 + 1e-9)) most = off, worst = i;  // the first among equals
+    }
+    constexpr double single_precision = 1e-5;
+    const std::string at = length ? fmt::format(" for {} tokens", *length) : "";
+    if (most > single_precision) {
+      out.push_back(fmt::format("Pair {} turns by {} a token in {} ({}) but by {} in {} ({}){}.", worst,
+                                a.inv_freq[worst], file.name, named(ours), b.inv_freq[worst], config.name,
+                                named(theirs), at));
+    }
+    if (std::abs(a.attention_factor - b.attention_factor) > single_precision * b.attention_factor) {
+      out.push_back(fmt::format("The attention factor is {} in {} but {} in {}{}.", a.attention_factor, file.name,
+                                b.attention_factor, config.name, at));
+    }
+    if (most > single_precision) return;
+  }
+}
 
 }  // namespace
 
@@ -358,9 +432,9 @@ ModelConfig gguf_config(const GgufFile& file) { return Reader(file).read(); }
 
 std::vector<std::string> config_differences(const ModelConfig& file, const ModelConfig& config) {
   std::vector<std::string> out;
-  const auto compare = [&](std::string_view what, const auto& ours, const auto& theirs) {
+  const auto compare = [&](const std::string& what, const auto& ours, const auto& theirs) {
     if (ours && theirs && *ours != *theirs) {
-      out.push_back(fmt::format("{} is {} in the file but {} in {}.", what, *ours, *theirs, config.name));
+      out.push_back(fmt::format("{} is {} in {} but {} in {}.", what, *ours, file.name, *theirs, config.name));
     }
   };
   compare("n_heads", file.n_heads, config.n_heads);
@@ -368,18 +442,26 @@ std::vector<std::string> config_differences(const ModelConfig& file, const Model
   compare("n_layers", file.n_layers, config.n_layers);
   compare("hidden_size", file.hidden_size, config.hidden_size);
   compare("max_position_embeddings", file.max_position_embeddings, config.max_position_embeddings);
-  const LayerPositions &ours = file.layers.front(), &theirs = config.layers.front();
-  if (ours.encoding != theirs.encoding) {
-    out.push_back(fmt::format("The encoding is {} in the file but {} in {}.", to_word(ours.encoding),
-                              to_word(theirs.encoding), config.name));
-  } else if (ours.encoding == ModelEncoding::rope) {
-    const auto number = [](double v) { return std::optional(v); };
-    compare("head_dim", std::optional(ours.rope.head_dim), std::optional(theirs.rope.head_dim));
-    compare("rotary_dim", std::optional(ours.rope.rotary_dim), std::optional(theirs.rope.rotary_dim));
+  compare("table_limit", file.table_limit, config.table_limit);
+  for (const LayerPositions& ours : file.layers) {
+    const auto alike = std::find_if(config.layers.begin(), config.layers.end(),
+                                    [&](const LayerPositions& theirs) { return theirs.layer_type == ours.layer_type; });
+    if (alike == config.layers.end() && &ours != &file.layers.front()) continue;
+    const LayerPositions& theirs = alike == config.layers.end() ? config.layers.front() : *alike;
+    const std::string of = ours.layer_type.empty() ? "" : fmt::format(" of {}", ours.layer_type);
+    if (ours.encoding != theirs.encoding) {
+      out.push_back(fmt::format("The encoding{} is {} in {} but {} in {}.", of, to_word(ours.encoding), file.name,
+                                to_word(theirs.encoding), config.name));
+      continue;
+    }
+    if (ours.encoding != ModelEncoding::rope) continue;
+    const std::size_t before = out.size();
+    compare("head_dim" + of, std::optional(ours.rope.head_dim), std::optional(theirs.rope.head_dim));
+    compare("rotary_dim" + of, std::optional(ours.rope.rotary_dim), std::optional(theirs.rope.rotary_dim));
     // GGUF keeps single precision.
-    compare("rope_theta", number(static_cast<float>(ours.rope.rope_theta)),
-            number(static_cast<float>(theirs.rope.rope_theta)));
-    compare("factor", ours.rope.factor, theirs.rope.factor);
+    const auto single = [](double v) { return std::optional(static_cast<double>(static_cast<float>(v))); };
+    compare("rope_theta" + of, single(ours.rope.rope_theta), single(theirs.rope.rope_theta));
+    if (out.size() == before) compare_frequencies(file, ours, config, theirs, out);
   }
   return out;
 }

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -14,6 +13,7 @@
 #include "poslab/formats/gguf_config.h"
 #include "poslab/formats/json_file.h"
 #include "poslab/formats/model_classes.h"
+#include "poslab/formats/model_files.h"
 #include "poslab/formats/presets.h"
 #include "poslab/formats/rope_set.h"
 
@@ -21,6 +21,7 @@ namespace poslab {
 namespace {
 
 using nlohmann::json;
+namespace fs = std::filesystem;
 
 class Reader : public RopeSetReader {
  public:
@@ -478,14 +479,13 @@ class Reader : public RopeSetReader {
   ModelClass other_class_;  // of a model_type that the table does not have
 };
 
-bool is_directory(const std::string& path) {
-  struct stat info {};
-  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-bool exists(const std::string& path) {
-  struct stat info {};
-  return ::stat(path.c_str(), &info) == 0;
+ModelConfig read_gguf_config(const std::string& path, const std::optional<std::string>& beside) {
+  ModelConfig config = gguf_config(GgufFile(path));
+  if (beside) {
+    const auto differences = config_differences(config, model_config(read_json_file(*beside), *beside));
+    config.warnings.insert(config.warnings.end(), differences.begin(), differences.end());
+  }
+  return config;
 }
 
 }  // namespace
@@ -493,14 +493,14 @@ bool exists(const std::string& path) {
 ModelConfig model_config(const json& config, std::string_view name) { return Reader(config, name).read(); }
 
 ModelConfig load_model_config(const std::string& path_or_preset) {
-  constexpr std::string_view gguf_ending = ".gguf";
   const bool path_like = path_or_preset.find('/') != path_or_preset.npos || path_or_preset.ends_with(".json") ||
-                         path_or_preset.ends_with(gguf_ending);
+                         names_weights(path_or_preset);
   if (!path_like) {
     if (const auto text = preset_text(path_or_preset)) {
       return model_config(parse_json(*text, fmt::format("preset {}", path_or_preset)), path_or_preset);
     }
-    if (!exists(path_or_preset)) {
+    std::error_code error;
+    if (!fs::exists(path_or_preset, error)) {
       const std::vector<std::string> names = preset_names();
       const std::string near = suggestion(path_or_preset, names);
       throw std::invalid_argument(
@@ -508,21 +508,23 @@ ModelConfig load_model_config(const std::string& path_or_preset) {
                       near.empty() ? fmt::format("; the presets: {}.", fmt::join(names, ", ")) : near));
     }
   }
-  if (path_or_preset.ends_with(gguf_ending)) {
-    ModelConfig config = gguf_config(GgufFile(path_or_preset));
-    const std::string beside = (std::filesystem::path(path_or_preset).parent_path() / "config.json").string();
-    if (exists(beside)) {
-      const auto differences = config_differences(config, model_config(read_json_file(beside), beside));
-      config.warnings.insert(config.warnings.end(), differences.begin(), differences.end());
-    }
-    return config;
+  const ModelFiles files = model_files(path_or_preset);
+  if (path_or_preset.ends_with(".gguf") && !files.gguf.empty() && files.gguf[0] == path_or_preset) {
+    return read_gguf_config(path_or_preset, files.config);
   }
-  if (!is_directory(path_or_preset)) return model_config(read_json_file(path_or_preset), path_or_preset);
-  const std::string file = path_or_preset + (path_or_preset.ends_with('/') ? "" : "/") + "config.json";
-  if (!exists(file)) {
-    throw std::invalid_argument(fmt::format("[model_config] the folder {} has no config.json.", path_or_preset));
+  if (files.config) return model_config(read_json_file(*files.config), *files.config);
+  if (std::error_code error; fs::is_directory(path_or_preset, error)) {
+    if (files.gguf.size() == 1) return read_gguf_config(files.gguf[0], std::nullopt);
+    throw std::invalid_argument(fmt::format(
+        "[model_config] the folder {} has no config.json{}.", path_or_preset,
+        files.gguf.empty()
+            ? ""
+            : fmt::format(" and {} GGUF files: name one of {}", files.gguf.size(), fmt::join(files.gguf, ", "))));
   }
-  return model_config(read_json_file(file), file);
+  if (files.safetensors) {
+    throw std::invalid_argument(fmt::format("[model_config] {} has no config.json beside it.", path_or_preset));
+  }
+  return model_config(read_json_file(path_or_preset), path_or_preset);
 }
 
 const LayerPositions& layer_positions(const ModelConfig& config, const std::optional<std::string>& layer_type) {

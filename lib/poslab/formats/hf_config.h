@@ -63,9 +63,10 @@ struct ModelConfig {
 // std::invalid_argument "[model_config] <name>: ..." naming the missing or bad key.
 ModelConfig model_config(const nlohmann::json& config, std::string_view name);
 
-// The same from a preset's name, a config.json, a folder that holds one, or a GGUF file (which is compared with a
-// config.json beside it). A word with '/' or ending in .json or .gguf is a path; any other is a preset if there is one
-// of that name. Throws std::invalid_argument; an unknown word is answered with the nearest preset.
+// The same from a preset's name, a config.json, a folder that holds one or else a single GGUF file, or a file of
+// weights (GGUF, which is compared with a config.json beside it; safetensors, which need one). A word with '/' or
+// ending in .json, .gguf or .safetensors is a path; any other is a preset if there is one of that name. Throws
+// std::invalid_argument; an unknown word is answered with the nearest preset.
 ModelConfig load_model_config(const std::string& path_or_preset);
 
 // The set of that layer type; without one, the first. Throws std::invalid_argument naming the types there are.

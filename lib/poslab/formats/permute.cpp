@@ -9,22 +9,17 @@
 #include <stdexcept>
 #include <utility>
 
+#include "poslab/core/file_write.h"
 #include "poslab/core/printable.h"
+#include "poslab/formats/mapped_file.h"
 #include "poslab/formats/safetensors.h"
 
 namespace poslab {
 namespace {
 
+namespace fs = std::filesystem;
+
 [[noreturn]] void fail(const std::string& what) { throw std::invalid_argument(fmt::format("[permute] {}.", what)); }
-
-bool fused(std::string_view name) {
-  return name.find("qkv_proj.") != name.npos || name.find("query_key_value.") != name.npos ||
-         name.find("c_attn.") != name.npos || name.find("Wqkv.") != name.npos;
-}
-
-std::int64_t heads_of(RotatedTensor tensor, const PermuteSizes& sizes) {
-  return tensor == RotatedTensor::query ? sizes.n_heads : tensor == RotatedTensor::key ? sizes.n_kv_heads : 1;
-}
 
 // The tensors of a file with q and k turned from one layout to the other; `permuted` owns the bytes that changed.
 std::vector<SafetensorsBytes> turned(const SafetensorsFile& file, RopeLayout from, RopeLayout to,
@@ -33,24 +28,40 @@ std::vector<SafetensorsBytes> turned(const SafetensorsFile& file, RopeLayout fro
   std::vector<SafetensorsBytes> out;
   for (const SafetensorsTensor& tensor : file.tensors()) {
     std::span<const std::byte> bytes = tensor.bytes;
-    if (fused(tensor.name))
-      fail(fmt::format("tensor {} holds q, k and v together, which is not supported", printable(tensor.name)));
     if (const auto rotated = rotated_tensor(tensor.name)) {
-      const std::int64_t heads = heads_of(*rotated, sizes);
-      const auto rows = layout_rows(from, to, heads, sizes.head_dim, sizes.rotary_dim);
-      if (tensor.shape.empty() || tensor.shape[0] != heads * sizes.head_dim) {
-        fail(fmt::format("tensor {} has {} rows but {} heads of {} channels need {}", printable(tensor.name),
-                         tensor.shape.empty() ? 1 : tensor.shape[0], heads, sizes.head_dim, heads * sizes.head_dim));
-      }
+      const std::int64_t n = tensor.shape.empty() ? 1 : tensor.shape[0];
+      const auto rows = tensor_rows(tensor.name, *rotated, n, from, to, sizes);
       bytes = permuted.emplace_back(permute_rows(bytes, rows));
       std::int64_t moved = 0;
       for (std::size_t r = 0; r < rows.size(); ++r) moved += rows[r] != static_cast<std::int64_t>(r);
-      changed.push_back({tensor.name, heads, moved});
+      changed.push_back({tensor.name, n / sizes.head_dim, moved});
     }
     out.push_back({tensor.name, tensor.dtype_word, tensor.shape, bytes});
   }
-  if (changed.empty()) fail(fmt::format("{} has no q_proj or k_proj tensors", file.path()));
   return out;
+}
+
+// One file, not an index. Adds what changed, which may be nothing in a shard.
+void permute_one(const std::string& source, const std::string& target, RopeLayout from, RopeLayout to,
+                 const PermuteSizes& sizes, std::vector<PermutedTensor>& changed) {
+  if (std::error_code error; fs::equivalent(source, target, error)) {
+    fail(fmt::format("{} and {} are the same file", source, target));
+  }
+  const SafetensorsFile file(source);
+  {
+    std::deque<std::vector<std::byte>> permuted;
+    write_safetensors(target, turned(file, from, to, sizes, permuted, changed), file.metadata());
+  }
+  const SafetensorsFile written(target);
+  std::deque<std::vector<std::byte>> back;
+  std::vector<PermutedTensor> again;
+  for (const SafetensorsBytes& tensor : turned(written, to, from, sizes, back, again)) {
+    const SafetensorsTensor* original = file.find(tensor.name);
+    if (!original || original->shape != tensor.shape || original->dtype_word != tensor.dtype_word ||
+        !std::equal(tensor.bytes.begin(), tensor.bytes.end(), original->bytes.begin(), original->bytes.end())) {
+      fail(fmt::format("tensor {} does not come back as it was", printable(tensor.name)));
+    }
+  }
 }
 
 }  // namespace
@@ -65,8 +76,10 @@ std::optional<RotatedTensor> rotated_tensor(std::string_view name) {
   };
   if (is("q_proj")) return RotatedTensor::query;
   if (is("k_proj")) return RotatedTensor::key;
-  if (is("q_norm")) return RotatedTensor::query_norm;
-  if (is("k_norm")) return RotatedTensor::key_norm;
+  if (is("q_norm") || is("q_layernorm")) return RotatedTensor::query_norm;
+  if (is("k_norm") || is("k_layernorm")) return RotatedTensor::key_norm;
+  if (is("qkv_proj") || is("Wqkv") || is("c_attn")) return RotatedTensor::fused_stacked;
+  if (is("query_key_value")) return RotatedTensor::fused_grouped;
   return std::nullopt;
 }
 
@@ -100,26 +113,81 @@ std::vector<std::byte> permute_rows(std::span<const std::byte> bytes, std::span<
   return out;
 }
 
+std::vector<std::int64_t> tensor_rows(std::string_view name, RotatedTensor tensor, std::int64_t rows, RopeLayout from,
+                                      RopeLayout to, const PermuteSizes& sizes) {
+  const std::int64_t q = sizes.n_heads, kv = sizes.n_kv_heads, width = sizes.head_dim;
+  const auto [name_order, heads] = [&]() -> std::pair<FusedOrder, std::int64_t> {
+    switch (tensor) {
+      case RotatedTensor::query:
+        return {FusedOrder::stacked, q};
+      case RotatedTensor::key:
+        return {FusedOrder::stacked, kv};
+      case RotatedTensor::query_norm:  // over one head, or over all of them (OLMo 2)
+        return {FusedOrder::stacked, rows == width ? 1 : q};
+      case RotatedTensor::key_norm:
+        return {FusedOrder::stacked, rows == width ? 1 : kv};
+      case RotatedTensor::fused_stacked:
+        return {FusedOrder::stacked, q + 2 * kv};
+      case RotatedTensor::fused_grouped:
+        break;
+    }
+    return {FusedOrder::grouped, q + 2 * kv};
+  }();
+  if (rows != heads * width) {
+    fail(fmt::format("tensor {} has {} rows but {} heads of {} channels need {}", printable(name), rows, heads, width,
+                     heads * width));
+  }
+  std::vector<std::int64_t> order = layout_rows(from, to, heads, width, sizes.rotary_dim);
+  const auto stay = [&](std::int64_t head) {
+    for (std::int64_t r = head * width; r < (head + 1) * width; ++r) order[static_cast<std::size_t>(r)] = r;
+  };
+  if (tensor != RotatedTensor::fused_stacked && tensor != RotatedTensor::fused_grouped) return order;
+  if (kv < 1 || q % kv != 0) fail(fmt::format("{} key heads do not divide {} query heads", kv, q));
+  const std::int64_t group = q / kv + 2;
+  for (std::int64_t head = 0; head < kv; ++head) {
+    stay(sizes.fused.value_or(name_order) == FusedOrder::stacked ? q + kv + head : head * group + group - 1);
+  }
+  return order;
+}
+
 std::vector<PermutedTensor> permute_file(const std::string& source, const std::string& target, RopeLayout from,
                                          RopeLayout to, const PermuteSizes& sizes) {
-  if (std::error_code error; std::filesystem::equivalent(source, target, error)) {
-    fail(fmt::format("{} and {} are the same file", source, target));
-  }
-  std::vector<PermutedTensor> changed, again;
-  const SafetensorsFile file(source);
-  {
-    std::deque<std::vector<std::byte>> permuted;
-    write_safetensors(target, turned(file, from, to, sizes, permuted, changed), file.metadata());
-  }
-  const SafetensorsFile written(target);
-  std::deque<std::vector<std::byte>> back;
-  for (const SafetensorsBytes& tensor : turned(written, to, from, sizes, back, again)) {
-    const SafetensorsTensor* original = file.find(tensor.name);
-    if (!original || original->shape != tensor.shape || original->dtype_word != tensor.dtype_word ||
-        !std::equal(tensor.bytes.begin(), tensor.bytes.end(), original->bytes.begin(), original->bytes.end())) {
-      fail(fmt::format("tensor {} does not come back as it was", printable(tensor.name)));
+  layout_rows(from, to, sizes.n_heads, sizes.head_dim, sizes.rotary_dim);  // refuses sizes without meaning
+  layout_rows(from, to, sizes.n_kv_heads, sizes.head_dim, sizes.rotary_dim);
+  std::vector<PermutedTensor> changed;
+  if (!source.ends_with(".index.json")) {
+    if (fs::is_directory(target)) fail(fmt::format("{} is a folder; one file is written to a file", target));
+    {
+      const SafetensorsFile file(source);
+      const auto has_any = [](const SafetensorsTensor& t) { return rotated_tensor(t.name).has_value(); };
+      if (std::none_of(file.tensors().begin(), file.tensors().end(), has_any)) {
+        fail(fmt::format("{} has no query or key tensors", file.path()));
+      }
     }
+    permute_one(source, target, from, to, sizes, changed);
+    return changed;
   }
+  const SafetensorsFile whole(source);  // checks the shards against the index
+  const auto unturnable = [&](const SafetensorsTensor& t) {
+    if (const auto rotated = rotated_tensor(t.name)) {
+      tensor_rows(t.name, *rotated, t.shape.empty() ? 1 : t.shape[0], from, to, sizes);
+      return false;
+    }
+    return true;
+  };
+  if (std::all_of(whole.tensors().begin(), whole.tensors().end(), unturnable)) {
+    fail(fmt::format("{} has no query or key tensors", source));
+  }
+  if (fs::exists(target) && !fs::is_directory(target)) {
+    fail(fmt::format("{} is no folder, which shards are written to", target));
+  }
+  fs::create_directories(target);
+  for (const std::string& shard : whole.files()) {
+    permute_one(shard, (fs::path(target) / fs::path(shard).filename()).string(), from, to, sizes, changed);
+  }
+  const MappedFile index(source, "read_safetensors");
+  const std::vector<std::span<const std::byte>> bytes = {index.bytes()};
+  write_file((fs::path(target) / fs::path(source).filename()).string(), bytes);
   return changed;
 }
 

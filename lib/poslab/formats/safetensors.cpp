@@ -224,6 +224,12 @@ void SafetensorsFile::read_header(const MappedFile& file) {
   if (end != data_size) fail(path, fmt::format("{} bytes after the last tensor belong to none", data_size - end));
 }
 
+std::vector<std::string> SafetensorsFile::files() const {
+  std::vector<std::string> paths;
+  for (const MappedFile& file : files_) paths.push_back(file.path());
+  return paths;
+}
+
 const SafetensorsTensor* SafetensorsFile::find(std::string_view name) const {
   const auto found = index_.find(name);
   return found == index_.end() ? nullptr : &tensors_[found->second];

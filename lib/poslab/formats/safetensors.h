@@ -38,6 +38,7 @@ class SafetensorsFile {
   explicit SafetensorsFile(const std::string& path);
 
   const std::string& path() const { return path_; }  // of the file or index
+  std::vector<std::string> files() const;            // of the file, or of each shard
   // In the order of their bytes, shard after shard.
   const std::vector<SafetensorsTensor>& tensors() const { return tensors_; }
   const SafetensorsTensor* find(std::string_view name) const;  // null: there is none

@@ -1,11 +1,14 @@
 #include "poslab/formats/tokenizer.h"
 
 #include <fmt/format.h>
+#include <utf8proc.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <limits>
 #include <queue>
 #include <stdexcept>
@@ -14,6 +17,7 @@
 #include <utility>
 
 #include "poslab/core/printable.h"
+#include "poslab/formats/model_files.h"
 #include "poslab/formats/pre_tokenizer.h"
 
 namespace poslab {
@@ -54,6 +58,19 @@ int byte_of(std::string_view text) {
   const char* digits = text.data() + 3;
   const auto [end, error] = std::from_chars(digits, digits + 2, byte, 16);
   return error == std::errc() && end == digits + 2 ? byte : -1;
+}
+
+// The normal form NFC of valid UTF-8.
+std::string composed(std::string_view text) {
+  const bool ascii = std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+  if (ascii) return std::string(text);
+  utf8proc_uint8_t* out = nullptr;
+  const utf8proc_ssize_t size =
+      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()),
+                   &out, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  if (size < 0) throw std::runtime_error(fmt::format("[tokenizer] NFC: {}.", utf8proc_errmsg(size)));
+  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(out, &std::free);
+  return std::string(reinterpret_cast<const char*>(out), static_cast<std::size_t>(size));
 }
 
 // A run of bytes of the text that became one piece so far.
@@ -114,6 +131,7 @@ struct Tokenizer::Vocabulary {
   bool sentencepiece = false;
   bool space_prefix = true;
   PreTokenizer pre = PreTokenizer::gpt2;
+  bool composes = false;  // byte-level: text is brought to NFC first
   std::optional<std::int64_t> bos;
   std::int64_t unknown = -1;
   std::array<bool, 256> joins{};  // sentencepiece: bytes that some token holds before a space
@@ -232,7 +250,8 @@ struct Tokenizer::Vocabulary {
     }
   }
 
-  void encode_bpe(std::string_view text, std::vector<std::int64_t>& out) const {
+  void encode_bpe(std::string_view given, std::vector<std::int64_t>& out) const {
+    const std::string text = composes ? composed(given) : std::string(given);
     std::vector<std::string_view> words;
     pre_tokenize(pre, text, words);
     encode_words(words, out, [this](std::string_view word, auto& tokens) { encode_word(word, tokens); });
@@ -316,6 +335,7 @@ Tokenizer::Tokenizer(const GgufFile& file) {
                        known_pre_tokenizers()));
     }
     v->pre = *pre;
+    v->composes = name == "qwen2";
     for (unsigned b = 0; b < 256; ++b) {
       v->bytes[b] = v->find(byte_alphabet().text[b]);
       // SmolLM2 has none for some control characters.
@@ -336,19 +356,27 @@ Tokenizer::Tokenizer(const GgufFile& file) {
   vocabulary_ = std::move(v);
 }
 
+Tokenizer::Tokenizer(std::unique_ptr<const Vocabulary> vocabulary, std::unique_ptr<const SentencepieceModel> model)
+    : vocabulary_(std::move(vocabulary)), model_(std::move(model)) {}
+
+Tokenizer Tokenizer::from_sentencepiece(const std::string& path) {
+  return Tokenizer(nullptr, std::make_unique<const SentencepieceModel>(path));
+}
+
 Tokenizer::~Tokenizer() = default;
 Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 
-std::int64_t Tokenizer::size() const { return static_cast<std::int64_t>(vocabulary_->texts.size()); }
-std::optional<std::int64_t> Tokenizer::bos() const { return vocabulary_->bos; }
+std::int64_t Tokenizer::size() const { return model_ ? model_->size() : std::ssize(vocabulary_->texts); }
+std::optional<std::int64_t> Tokenizer::bos() const { return model_ ? model_->bos() : vocabulary_->bos; }
 
 std::vector<std::int64_t> Tokenizer::encode(std::string_view text, bool parse_special) const {
-  const Vocabulary& v = *vocabulary_;
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t length = utf8_length(text.substr(i));
     if (length == 0) throw std::invalid_argument(fmt::format("[tokenizer] the text is no valid UTF-8 at byte {}.", i));
     i += length;
   }
+  if (model_) return model_->encode(text);
+  const Vocabulary& v = *vocabulary_;
   std::vector<std::int64_t> out;
   bool first = true;
   const auto encode_part = [&](std::string_view part) {
@@ -378,12 +406,15 @@ std::vector<std::int64_t> Tokenizer::encode(std::string_view text, bool parse_sp
 }
 
 std::string Tokenizer::decode(std::span<const std::int64_t> tokens) const {
-  const Vocabulary& v = *vocabulary_;
-  std::string out;
   for (std::int64_t token : tokens) {
     if (token < 0 || token >= size()) {
       throw std::invalid_argument(fmt::format("[tokenizer] token {} is not 0 .. {}.", token, size() - 1));
     }
+  }
+  if (model_) return model_->decode(tokens);
+  const Vocabulary& v = *vocabulary_;
+  std::string out;
+  for (std::int64_t token : tokens) {
     const std::string& text = v.text(token);
     switch (v.type(token)) {
       case TokenType::control:
@@ -411,6 +442,17 @@ std::string Tokenizer::decode(std::span<const std::int64_t> tokens) const {
   }
   if (v.sentencepiece && v.space_prefix && out.starts_with(' ')) out.erase(0, 1);
   return out;
+}
+
+std::optional<Tokenizer> find_tokenizer(const std::string& model) {
+  if (model.ends_with(".gguf")) return Tokenizer(GgufFile(model));
+  const std::filesystem::path folder(model);
+  for (const char* name : {"tokenizer.model", "spiece.model"}) {
+    if (std::filesystem::exists(folder / name)) return Tokenizer::from_sentencepiece(folder / name);
+  }
+  const ModelFiles files = model_files(model);
+  if (files.gguf.size() == 1) return Tokenizer(GgufFile(files.gguf[0]));
+  return std::nullopt;
 }
 
 }  // namespace poslab

@@ -1,10 +1,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "gguf_bytes.h"
+#include "golden.h"
 #include "run_experiment.h"
+#include "scratch.h"
 
 using namespace poslab;
 
@@ -67,4 +71,65 @@ TEST_CASE("inspect: a model without RoPE, and what scores gain") {
   CHECK(v3.summary<double>("softmax_multiplier") == doctest::Approx(1.8738542070926265).epsilon(1e-14));
   CHECK(v3.report.conclusion.find("scores are multiplied by 1.874") != std::string::npos);
   CHECK_THROWS_AS(run_experiment("inspect", {{"model", std::string("no such model")}}), std::invalid_argument);
+}
+
+TEST_CASE("inspect looks into the weights of a folder and compares them with its config") {
+  const RanExperiment ran = run_experiment("inspect", {{"model", golden_path("llama_tiny/rope_half")}});
+  CHECK(row(ran, "", "query_rows") == "32 = 4 heads of 8 <- model.layers.0.self_attn.q_proj.weight and 1 alike");
+  CHECK(row(ran, "", "key_rows") == "16 = 2 heads of 8 <- model.layers.0.self_attn.k_proj.weight and 1 alike");
+  CHECK(row(ran, "", "biases") == "none <- tensors of queries and keys");
+  CHECK(row(ran, "", "layout") == "half <- model_type \"llama\"");
+  CHECK(ran.summary<std::vector<std::string>>("weights") ==
+        std::vector<std::string>{golden_path("llama_tiny/rope_half/model.safetensors")});
+  CHECK(ran.summary<std::vector<std::string>>("dtypes").size() == 1);
+  CHECK(ran.summary<std::vector<std::string>>("warnings").empty());
+
+  // The same through the file itself, and what it says without a config.
+  const std::string file = golden_path("llama_tiny/rope_half/model.safetensors");
+  CHECK(row(run_experiment("inspect", {{"model", file}}), "", "key_rows").starts_with("16 = 2 heads of 8 <- "));
+  const Scratch scratch;
+  std::filesystem::copy(file, scratch.path("model.safetensors"));
+  const RanExperiment alone = run_experiment("inspect", {{"model", scratch.path("")}});
+  CHECK(alone.summary_is_null("encoding"));
+  CHECK(row(alone, "", "key_rows") == "16 <- model.layers.0.self_attn.k_proj.weight and 1 alike");
+  CHECK(alone.report.conclusion.find("no config.json beside these weights") != std::string::npos);
+}
+
+TEST_CASE("inspect: a folder with a GGUF file alone, and beside a config that differs") {
+  const Scratch scratch;
+  const std::string file = scratch.file(GgufBytes()
+                                            .string("general.architecture", "llama")
+                                            .u32("llama.block_count", 1)
+                                            .u32("llama.embedding_length", 32)
+                                            .u32("llama.attention.head_count", 4)
+                                            .u32("llama.context_length", 64)
+                                            .floats("blk.0.attn_q.weight", {1, 32}, std::vector<float>(32))
+                                            .bytes(),
+                                        "a.gguf");
+  const RanExperiment ran = run_experiment("inspect", {{"model", scratch.path("")}});
+  CHECK(ran.summary<std::string>("model_type") == "llama");
+  CHECK(ran.summary<std::string>("layout") == "interleaved");
+  CHECK(ran.summary<std::int64_t>("parameters") == 32);
+  CHECK(row(ran, "", "query_rows") == "32 = 4 heads of 8 <- blk.0.attn_q.weight");
+  scratch.file(R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 8, "num_hidden_layers": 1,
+                   "max_position_embeddings": 64, "rope_theta": 10000})",
+               "config.json");
+  const auto warnings =
+      run_experiment("inspect", {{"model", scratch.path("")}}).summary<std::vector<std::string>>("warnings");
+  CHECK(any_has(warnings, "n_heads is 4 in " + file + " but 8 in "));
+  CHECK(any_has(warnings, "blk.0.attn_q.weight has 32 rows, but 8 heads of 8 channels in "));
+  // Several files: which is meant must be said.
+  std::filesystem::copy(file, scratch.path("b.gguf"));
+  std::filesystem::remove(scratch.path("config.json"));
+  CHECK(refusal("inspect", {{"model", scratch.path("")}}).find("has no config.json and 2 GGUF files: name one of ") !=
+        std::string::npos);
+}
+
+TEST_CASE("inspect: weights that are no more than a pickle are named, not read") {
+  const Scratch scratch;
+  scratch.file(R"({"model_type": "gpt2"})", "config.json");
+  scratch.file("x", "pytorch_model.bin");
+  const RanExperiment ran = run_experiment("inspect", {{"model", scratch.path("")}});
+  CHECK(any_has(ran.summary<std::vector<std::string>>("warnings"), "are a PyTorch pickle, which is not read."));
+  CHECK(ran.summary_is_null("parameters"));
 }

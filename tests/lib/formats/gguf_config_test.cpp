@@ -114,8 +114,10 @@ TEST_CASE("gguf config: frequency factors divide the frequencies") {
 }
 
 TEST_CASE("gguf config: Gemma 3 has two bases; GPT-2 a table; BLOOM ALiBi") {
-  const ModelConfig gemma =
-      read(model("gemma3").f32("gemma3.rope.freq_base", 1e6F).f32("gemma3.rope.scaling.factor", 8));
+  const ModelConfig gemma = read(model("gemma3")
+                                     .f32("gemma3.rope.freq_base", 1e6F)
+                                     .f32("gemma3.rope.scaling.factor", 8)
+                                     .u32("gemma3.attention.sliding_window", 16));
   REQUIRE(gemma.layers.size() == 2);
   CHECK(layer_positions(gemma, "full_attention").rope.rope_theta == 1e6);
   CHECK(layer_positions(gemma, "full_attention").rope.factor == 8);
@@ -125,6 +127,75 @@ TEST_CASE("gguf config: Gemma 3 has two bases; GPT-2 a table; BLOOM ALiBi") {
   CHECK(gpt2.layers[0].encoding == ModelEncoding::learned);
   CHECK(gpt2.table_limit == 3);
   CHECK(read(model("bloom")).layers[0].encoding == ModelEncoding::alibi);
+}
+
+TEST_CASE("gguf config: windows, and which layers have one") {
+  const auto fact = [](const LayerPositions& layer, const std::string& name) -> std::string {
+    for (const auto& f : layer.facts) {
+      if (f.name == name) return f.value + " <- " + f.source;
+    }
+    return "none";
+  };
+  const auto windowed = [&](const std::string& arch) {
+    return model(arch).u32(arch + ".attention.sliding_window", 16);
+  };
+  // One set for all layers.
+  const ModelConfig oss = read(windowed("gpt-oss"));
+  REQUIRE(oss.layers.size() == 1);
+  CHECK(oss.layers[0].layout == RopeLayout::half);
+  CHECK(fact(oss.layers[0], "sliding_window") == "16 <- gpt-oss.attention.sliding_window");
+  CHECK(fact(oss.layers[0], "sliding_layers") == "1 of 2 <- llama.cpp's rule for gpt-oss");
+  CHECK(error_of(model("gpt-oss")) == "has no gpt-oss.attention.sliding_window.");
+  CHECK(fact(read(model("gemma2")).layers[0], "sliding_window") == "4096 <- llama.cpp's rule for gemma2");
+  // A base of their own, and the pattern as a list.
+  const ModelConfig gemma =
+      read(windowed("gemma3n")
+               .f32("gemma3n.rope.freq_base", 1e6F)
+               .entry("gemma3n.attention.sliding_window_pattern", 9,
+                      GgufBytes::raw<std::uint32_t>(7) + GgufBytes::raw<std::uint64_t>(3) + std::string("\1\1\0", 3)));
+  CHECK(layer_positions(gemma, "sliding_attention").rope.rope_theta == 1e4);
+  CHECK(fact(layer_positions(gemma, "sliding_attention"), "sliding_layers") ==
+        "2 of 3 <- gemma3n.attention.sliding_window_pattern");
+  CHECK(read(model("gemma3")).layers.size() == 1);
+  const ModelConfig olmo = read(windowed("olmo2").f32("olmo2.rope.scaling.factor", 4));
+  CHECK(layer_positions(olmo, "full_attention").rope.rope_type == RopeType::linear);
+  CHECK(layer_positions(olmo, "sliding_attention").rope.rope_type == RopeType::default_);
+  CHECK(read(model("olmo2")).layers.size() == 1);
+  // Without RoPE in the layers that see everything, or in every fourth.
+  const ModelConfig cohere = read(windowed("cohere2"));
+  CHECK(cohere.layers[0].layer_type == "sliding_attention");
+  CHECK(cohere.layers[0].layout == RopeLayout::interleaved);
+  CHECK(layer_positions(cohere, "full_attention").encoding == ModelEncoding::none);
+  CHECK(fact(read(model("smollm3")).layers[0], "layers_without_rope") == "every 4th <- llama.cpp's rule for smollm3");
+  const LayerPositions llama4 = read(model("llama4")).layers[0];
+  CHECK(fact(llama4, "attention_chunk_size").starts_with("8192 <- "));
+  CHECK(fact(llama4, "layers_without_rope").starts_with("every 4th"));
+  const LayerPositions whole = read(model("llama4").u32("llama4.attention.sliding_window", 0)).layers[0];
+  CHECK(fact(whole, "attention_chunk_size") == "none");
+  CHECK(fact(whole, "layers_without_rope") == "none");
+  CHECK(read(model("granite").boolean("granite.rope.scaling.finetuned", false)).layers[0].encoding ==
+        ModelEncoding::none);
+}
+
+// Values of DeepSeek-V2-Lite: factor 40, mscale_all_dim 0.707, softmax scale times (0.1 * 0.707 ln 40 + 1)^2.
+TEST_CASE("gguf config: DeepSeek's part that turns, its attention factor and softmax scale") {
+  const ModelConfig c = read(model("deepseek2")
+                                 .u32("deepseek2.attention.key_length", 576)
+                                 .u32("deepseek2.rope.dimension_count", 64)
+                                 .string("deepseek2.rope.scaling.type", "yarn")
+                                 .f32("deepseek2.rope.scaling.factor", 40)
+                                 .u32("deepseek2.rope.scaling.original_context_length", 4096)
+                                 .f32("deepseek2.rope.scaling.yarn_log_multiplier", 0.0707F));
+  const LayerPositions& layer = c.layers[0];
+  CHECK(layer.layout == RopeLayout::interleaved);
+  CHECK(layer.rope.head_dim == 64);
+  CHECK(layer.rope.rotary_dim == 64);
+  CHECK(rope_frequencies(layer.rope).attention_factor == 1);
+  const double mscale = 1 + 0.0707 * std::log(40.0);
+  CHECK(layer.softmax_multiplier == doctest::Approx(mscale * mscale).epsilon(1e-7));
+  const ModelConfig preset = load_model_config("deepseek-v2-lite");
+  CHECK(preset.layers[0].softmax_multiplier == doctest::Approx(layer.softmax_multiplier).epsilon(1e-7));
+  CHECK(error_of(model("deepseek2")) == "has no deepseek2.rope.dimension_count.");
 }
 
 TEST_CASE("gguf config: what is wrong is named") {
@@ -162,8 +233,29 @@ TEST_CASE("gguf config: a file and the config.json beside it") {
                "config.json");
   const ModelConfig c = load_model_config(path);
   REQUIRE(c.warnings.size() == 2);
-  CHECK(c.warnings[0].find("n_kv_heads is 2 in the file but 1 in ") == 0);
-  CHECK(c.warnings[1].find("rope_theta is 20000 in the file but 10000 in ") == 0);
+  CHECK(c.warnings[0].find(("n_kv_heads is 2 in " + path + " but 1 in ")) == 0);
+  CHECK(c.warnings[1].find(("rope_theta is 20000 in " + path + " but 10000 in ")) == 0);
+}
+
+TEST_CASE("gguf config: scalings are compared by the frequencies that they give, not by their words") {
+  const Scratch scratch;
+  const auto differences = [&](const GgufBytes& bytes, const std::string& scaling) {
+    const std::string path = scratch.file(bytes.bytes(), "a.gguf");
+    scratch.file(R"({"model_type": "llama", "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2,
+                     "num_hidden_layers": 1, "max_position_embeddings": 64, "rope_theta": 10000)" +
+                     scaling + "}",
+                 "config.json");
+    return config_differences(gguf_config(GgufFile(path)), load_model_config(scratch.path("config.json")));
+  };
+  const std::string linear = R"(, "rope_scaling": {"rope_type": "linear", "factor": 4.0})";
+  CHECK(differences(model(), "").empty());
+  CHECK(differences(model().f32("llama.rope.scaling.factor", 4), linear).empty());
+  CHECK(differences(model().floats("rope_freqs.weight", {4}, {4, 4, 4, 4}), linear).empty());
+  const auto found = differences(model(), linear);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].find("Pair 0 turns by 1 a token in ") == 0);
+  CHECK(found[0].find("(default) but by 0.25 in ") != found[0].npos);
+  CHECK(found[0].find("(linear 4).") != found[0].npos);
 }
 
 TEST_CASE("gguf config: stories260K agrees with its config.json") {

@@ -49,6 +49,8 @@ TEST_CASE("permute: names") {
   CHECK(rotated_tensor("model.layers.0.self_attn.q_proj.weight") == RotatedTensor::query);
   CHECK(rotated_tensor("model.layers.0.self_attn.k_proj.bias") == RotatedTensor::key);
   CHECK(rotated_tensor("model.layers.0.self_attn.k_norm.weight") == RotatedTensor::key_norm);
+  CHECK(rotated_tensor("gpt_neox.layers.0.attention.query_key_value.bias") == RotatedTensor::fused_grouped);
+  CHECK(rotated_tensor("model.layers.0.self_attn.qkv_proj.weight") == RotatedTensor::fused_stacked);
   CHECK(rotated_tensor("model.layers.0.self_attn.v_proj.weight") == std::nullopt);
   CHECK(rotated_tensor("xq_proj.weight") == std::nullopt);
   CHECK(rotated_tensor("q_proj") == std::nullopt);
@@ -89,6 +91,64 @@ TEST_CASE("permute: biases and norms move with their weights, others stay") {
   CHECK(values("a.v_proj.bias") == bias);
 }
 
+TEST_CASE("permute: q and k move inside tensors that hold v too") {
+  // Two heads of 4 channels, one key head: q0 q1 k v in either order; half's rows 0 2 1 3 make pairs of neighbours.
+  PermuteSizes sizes{.n_heads = 2, .n_kv_heads = 1, .head_dim = 4, .rotary_dim = 4};
+  const auto rows = [&](RotatedTensor kind, std::int64_t n) {
+    return tensor_rows("t", kind, n, RopeLayout::half, RopeLayout::interleaved, sizes);
+  };
+  const std::vector<std::int64_t> one_key = {0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 13, 14, 15};
+  CHECK(rows(RotatedTensor::fused_stacked, 16) == one_key);
+  CHECK(rows(RotatedTensor::fused_grouped, 16) == one_key);
+  // Two key heads: q0 k0 v0 q1 k1 v1, or q0 q1 k0 k1 v0 v1.
+  sizes = {.n_heads = 2, .n_kv_heads = 2, .head_dim = 4, .rotary_dim = 4};
+  const auto grouped = rows(RotatedTensor::fused_grouped, 24), stacked = rows(RotatedTensor::fused_stacked, 24);
+  CHECK(std::vector<std::int64_t>(grouped.begin() + 8, grouped.begin() + 16) ==
+        std::vector<std::int64_t>{8, 9, 10, 11, 12, 14, 13, 15});
+  CHECK(std::vector<std::int64_t>(stacked.begin() + 8, stacked.begin() + 20) ==
+        std::vector<std::int64_t>{8, 10, 9, 11, 12, 14, 13, 15, 16, 17, 18, 19});
+  sizes.fused = FusedOrder::stacked;
+  CHECK(rows(RotatedTensor::fused_grouped, 24) == stacked);
+  // Part of the head: the rest stays.
+  sizes = {.n_heads = 1, .n_kv_heads = 1, .head_dim = 6, .rotary_dim = 4};
+  const auto part = rows(RotatedTensor::fused_grouped, 18);
+  CHECK(std::vector<std::int64_t>(part.begin(), part.begin() + 8) == std::vector<std::int64_t>{0, 2, 1, 3, 4, 5, 6, 8});
+  // Norms over one head or all.
+  sizes = {.n_heads = 2, .n_kv_heads = 1, .head_dim = 4, .rotary_dim = 4};
+  CHECK(rows(RotatedTensor::query_norm, 4) == std::vector<std::int64_t>{0, 2, 1, 3});
+  CHECK(rows(RotatedTensor::query_norm, 8) == std::vector<std::int64_t>{0, 2, 1, 3, 4, 6, 5, 7});
+  CHECK(error_of([&] { rows(RotatedTensor::fused_grouped, 12); }) ==
+        "[permute] tensor t has 12 rows but 4 heads of 4 channels need 16.");
+}
+
+TEST_CASE("permute: shards are written to a folder, each in its place") {
+  const Scratch scratch;
+  const std::vector<float> bias = {0, 1, 2, 3};
+  std::filesystem::create_directory(scratch.path("in"));
+  const std::vector<SafetensorsEntry<float>> first = {{"0.q_proj.bias", {4}, bias}}, second = {{"w", {4}, bias}};
+  write_safetensors<float>(scratch.path("in/a.safetensors"), first, {{"format", "pt"}});
+  write_safetensors<float>(scratch.path("in/b.safetensors"), second, {{"format", "pt"}});
+  const std::string index = scratch.file(R"({"weight_map": {"0.q_proj.bias": "a.safetensors", "w": "b.safetensors"}})",
+                                         "in/model.safetensors.index.json");
+  const PermuteSizes sizes{.n_heads = 1, .n_kv_heads = 1, .head_dim = 4, .rotary_dim = 4};
+  const auto there = [&](const std::string& from, const std::string& to) {
+    return permute_file(from, to, RopeLayout::half, RopeLayout::interleaved, sizes);
+  };
+  CHECK(there(index, scratch.path("out")).size() == 1);
+  const SafetensorsFile out(scratch.path("out"));
+  CHECK(out.files() == std::vector<std::string>{scratch.path("out/a.safetensors"), scratch.path("out/b.safetensors")});
+  CHECK(out.metadata().at("format") == "pt");
+  std::vector<float> values(4);
+  out.read<float>(*out.find("0.q_proj.bias"), values);
+  CHECK(values == std::vector<float>{0, 2, 1, 3});
+  CHECK(bytes_of(scratch.path("out/b.safetensors")) == bytes_of(scratch.path("in/b.safetensors")));
+  permute_file(scratch.path("out/model.safetensors.index.json"), scratch.path("back"), RopeLayout::interleaved,
+               RopeLayout::half, sizes);
+  CHECK(bytes_of(scratch.path("back/a.safetensors")) == bytes_of(scratch.path("in/a.safetensors")));
+  CHECK(error_of([&] { there(index, scratch.path("in")); }).find("are the same file.") != std::string::npos);
+  CHECK(error_of([&] { there(index, scratch.path("out/a.safetensors")); }).find("is no folder") != std::string::npos);
+}
+
 TEST_CASE("permute: what cannot be done is said") {
   const Scratch scratch;
   const std::string half = golden_path("llama_tiny/rope_half/model.safetensors");
@@ -105,9 +165,9 @@ TEST_CASE("permute: what cannot be done is said") {
   write_safetensors<float>(scratch.path("none"), none, {});
   write_safetensors<float>(scratch.path("fused"), fused, {});
   CHECK(error(scratch.path("none"), scratch.path("x"), tiny) ==
-        "[permute] " + scratch.path("none") + " has no q_proj or k_proj tensors.");
+        "[permute] " + scratch.path("none") + " has no query or key tensors.");
   CHECK(error(scratch.path("fused"), scratch.path("x"), tiny) ==
-        "[permute] tensor a.qkv_proj.weight holds q, k and v together, which is not supported.");
+        "[permute] tensor a.qkv_proj.weight has 1 rows but 8 heads of 8 channels need 64.");
   // A pipe in the target's place stays one.
   const std::string pipe = scratch.path("pipe");
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -25,6 +28,11 @@ std::string error_of(const GgufBytes& bytes) {
   return "no error";
 }
 
+std::string bytes_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
 // A vocabulary of SentencePiece's kind: <unk>, ▁, a, b, ab.
 GgufBytes small() {
   return GgufBytes()
@@ -41,7 +49,9 @@ TEST_CASE("tokenizer: the tokens of PyPI's sentencepiece and tokenizers, and the
   for (const auto& [name, cases] : all.items()) {
     if (name == "_meta") continue;
     CAPTURE(name);
-    const Tokenizer tokenizer{GgufFile(golden_path("tokenizers/" + name + ".gguf"))};
+    const Tokenizer tokenizer = name.starts_with("model_")
+                                    ? Tokenizer::from_sentencepiece(golden_path("tokenizers/" + name + ".model"))
+                                    : Tokenizer{GgufFile(golden_path("tokenizers/" + name + ".gguf"))};
     for (const auto& expected : cases) {
       const auto text = expected["text"].get<std::string>();
       CAPTURE(text);
@@ -51,7 +61,7 @@ TEST_CASE("tokenizer: the tokens of PyPI's sentencepiece and tokenizers, and the
     }
     ++vocabularies;
   }
-  CHECK(vocabularies == 6);
+  CHECK(vocabularies == 8);
 }
 
 TEST_CASE("tokenizer: control tokens are text unless asked for") {
@@ -132,4 +142,48 @@ TEST_CASE("tokenizer: vocabularies that are wrong") {
   CHECK(error_of(bpe) == "has no token for the byte 0x00.");
   CHECK(error_of(GgufBytes(bpe).string("tokenizer.ggml.pre", "odd")).find("cuts words in the way odd; gpt-2, phi-2") ==
         0);
+}
+
+TEST_CASE("tokenizer: Qwen's text is composed first, others' is not") {
+  const Tokenizer qwen{GgufFile(golden_path("tokenizers/bpe_qwen2.gguf"))};
+  CHECK(qwen.encode("e\xcc\x81") == qwen.encode("\xc3\xa9"));
+  const Tokenizer llama{GgufFile(golden_path("tokenizers/bpe_llama-bpe.gguf"))};
+  CHECK(llama.encode("e\xcc\x81") != llama.encode("\xc3\xa9"));
+}
+
+TEST_CASE("tokenizer: the sentencepiece model beside the weights, else the only GGUF file's vocabulary") {
+  const Scratch scratch;
+  const std::string folder = scratch.path("");
+  CHECK(!find_tokenizer(folder));
+  std::filesystem::copy(golden_path("tokenizers/spm_plain.gguf"), scratch.path("a.gguf"));
+  CHECK(find_tokenizer(folder)->size() == 420);
+  CHECK(find_tokenizer(scratch.path("a.gguf"))->size() == 420);
+  std::filesystem::copy(golden_path("tokenizers/model_bpe.model"), scratch.path("tokenizer.model"));
+  const auto found = find_tokenizer(folder);
+  REQUIRE(found);
+  CHECK(found->size() == 400);
+  CHECK(found->bos() == 1);
+  CHECK(found->decode(found->encode("the position")) == "the position");
+  CHECK_THROWS_WITH_AS(found->decode(std::vector<std::int64_t>{400}), "[tokenizer] token 400 is not 0 .. 399.",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(found->encode("a\xff"), "[tokenizer] the text is no valid UTF-8 at byte 1.",
+                       std::invalid_argument);
+}
+
+TEST_CASE("tokenizer: what is no sentencepiece model is named") {
+  const Scratch scratch;
+  const auto error = [&](const std::string& bytes) -> std::string {
+    const std::string path = scratch.file(bytes, "x.model");
+    try {
+      Tokenizer::from_sentencepiece(path);
+    } catch (const std::invalid_argument& e) {
+      return std::string(e.what()).substr(std::string("[tokenizer] " + path + ": ").size());
+    }
+    return "no error";
+  };
+  CHECK(error("GGUF") == "is no sentencepiece model but a GGUF file.");
+  CHECK(error("not a model").find("libsentencepiece says '") == 0);
+  CHECK(error(std::string("\0", 1)) != "no error");
+  const std::string whole = bytes_of(golden_path("tokenizers/model_unigram.model"));
+  CHECK(error(whole.substr(0, whole.size() / 2)) != "no error");
 }
