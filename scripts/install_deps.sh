@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian and Ubuntu packages that a task needs and the machine lacks.
 #
-#   scripts/install_deps.sh [build] [test] [plot] [benchmark]      default: build
+#   scripts/install_deps.sh [build] [test] [plot] [benchmark] [fuzz]      default: build
 set -euo pipefail
 
 declare -A packages=(
@@ -10,6 +10,7 @@ declare -A packages=(
   [test]="python3 python3-numpy python3-matplotlib jq"
   [plot]="python3 python3-matplotlib jq"
   [benchmark]="libbenchmark-dev python3 python3-numpy"
+  [fuzz]="clang"
 )
 
 fail() {

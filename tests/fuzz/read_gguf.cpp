@@ -2,6 +2,7 @@
 #include "fuzz/fuzz_file.h"
 #include "poslab/formats/gguf_config.h"
 #include "poslab/formats/tokenizer.h"
+#include "poslab/formats/weight_facts.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   return fuzz_file(data, size, [](const std::string& path) {
@@ -10,8 +11,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       std::vector<float> values(static_cast<std::size_t>(tensor.size));
       file.read(tensor, values);
     }
+    poslab::weight_facts(file, nullptr);
     try {
-      poslab::gguf_config(file);
+      const poslab::ModelConfig config = poslab::gguf_config(file);
+      poslab::weight_facts(file, &config);
+      poslab::config_differences(config, config);
     } catch (const std::invalid_argument&) {
       // Most files have no model in them, and a vocabulary may be there all the same.
     }
