@@ -241,6 +241,7 @@ std::vector<BenchCase> bench_cases() {
       cases.push_back(causal_attention(alibi, seq_len, 8, 64));
     }
   }
+  cases.push_back(causal_attention(true, 32768, 8, 64));
   for (std::int64_t head_dim : {32, 128}) cases.push_back(causal_attention(false, 4096, 8, head_dim));
   return cases;
 }
