@@ -52,6 +52,16 @@ bool has_pairs(SinusoidalVariant variant, std::int64_t d_model) {
   return false;
 }
 
+// The bits of std::sin and std::cos; glibc reduces the angle once for both.
+void sine_and_cosine(double angle, double& sine, double& cosine) {
+#ifdef __GLIBC__
+  ::sincos(angle, &sine, &cosine);
+#else
+  sine = std::sin(angle);
+  cosine = std::cos(angle);
+#endif
+}
+
 }  // namespace
 
 std::string_view sinusoidal_formula(SinusoidalVariant variant) {
@@ -116,7 +126,13 @@ void SinusoidalTable::fill(std::int64_t first_position, std::span<double> out) c
     const auto position = static_cast<double>(first_position + static_cast<std::int64_t>(row));
     for (std::size_t c = 0; c < d; ++c) {
       const double angle = position * frequencies_[c];
-      out[row * d + c] = cosines_[c] ? std::cos(angle) : std::sin(angle);
+      double* to = out.data() + row * d + c;
+      if (c + 1 < d && !cosines_[c] && cosines_[c + 1] && frequencies_[c + 1] == frequencies_[c]) {
+        sine_and_cosine(angle, to[0], to[1]);
+        ++c;
+      } else {
+        *to = cosines_[c] ? std::cos(angle) : std::sin(angle);
+      }
     }
   }
 }
