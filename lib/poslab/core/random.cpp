@@ -91,8 +91,10 @@ struct Generator::State {
       const std::uint64_t bits = bits64();
       const std::size_t layer = bits & 0xff;
       const std::uint64_t magnitude = (bits >> 9) & 0x000fffffffffffff;
-      double x = static_cast<double>(magnitude) * wi_double[layer];
-      if ((bits >> 8) & 1) x = -x;
+      // The sign without a branch, which would be guessed wrong every other time.
+      const std::uint64_t sign = (bits >> 8 & 1) << 63;
+      const double x =
+          std::bit_cast<double>(std::bit_cast<std::uint64_t>(static_cast<double>(magnitude) * wi_double[layer]) ^ sign);
       if (magnitude < ki_double[layer]) return x;
       if (layer == 0) {
         while (true) {
@@ -190,7 +192,9 @@ std::vector<std::int64_t> Generator::permutation(std::int64_t n) {
 }
 
 void Generator::standard_normal(std::span<double> out) {
-  for (double& x : out) x = state_->normal();
+  State state = *state_;  // in registers, not behind a pointer
+  for (double& value : out) value = state.normal();
+  *state_ = state;
 }
 
 std::vector<double> Generator::normals(std::int64_t n, double scale) {
