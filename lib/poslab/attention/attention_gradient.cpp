@@ -17,6 +17,8 @@ using kernels::gradient_rows;
 // Queries whose weights stand in memory together.
 constexpr std::int64_t panels = 2;
 constexpr std::int64_t tile_rows = panels * gradient_rows;
+// Of the forward pass: enough that packing the keys for them costs nothing.
+constexpr std::int64_t queries_per_task = 42 * gradient_rows;
 
 template <class T>
 const kernels::AttentionGradientKernel<T>& kernel_of() {
@@ -48,15 +50,16 @@ class HeadTask {
         n_keys_(round_up(round_up(a_.seq_len, kernel_.width) + gradient_rows, kernel_.width)),
         scale_(static_cast<T>(1 / std::sqrt(static_cast<double>(a_.head_dim)))) {}
 
-  void forward(T* out, T* lse) {
+  // Of the queries begin .. end - 1, begin a multiple of gradient_rows.
+  void forward(T* out, T* lse, std::int64_t begin, std::int64_t end) {
     pack_columns(key_at(0), s_.keys);
     pack_rows(value_at(0), width_, a_.seq_len, 1, s_.values, n_keys_);
     reserve(s_.scores, gradient_rows * n_keys_);
     const std::int64_t sums_size = reserve_sums();
     for_each_head([&](std::int64_t head) {
-      for (std::int64_t first = 0; first < a_.seq_len; first += gradient_rows) {
+      for (std::int64_t first = begin; first < end; first += gradient_rows) {
         const Keys keys = keys_seen(first, gradient_rows);
-        const std::int64_t rows = std::min(gradient_rows, a_.seq_len - first);
+        const std::int64_t rows = std::min(gradient_rows, end - first);
         score(head, first, keys, s_.scores.data());
         T total[gradient_rows];
         for (std::int64_t r = 0; r < gradient_rows; ++r) {
@@ -302,9 +305,14 @@ class HeadTask {
 
 template <class T>
 void attention_forward(const AttentionBatch<T>& a, T* out, T* lse, Pool<AttentionScratch<T>>& scratch, int threads) {
-  parallel_for(a.batch * a.n_kv_heads, threads, [&](std::int64_t task) {
+  // Models of few key-value heads would leave threads idle: long texts are cut once more, the costly end first.
+  const std::int64_t pieces = (a.seq_len + queries_per_task - 1) / queries_per_task;
+  parallel_for(a.batch * a.n_kv_heads * pieces, threads, [&](std::int64_t task) {
     typename Pool<AttentionScratch<T>>::Lease lease(scratch);
-    HeadTask<T>(a, *lease, task / a.n_kv_heads, task % a.n_kv_heads).forward(out, lse);
+    const std::int64_t first = (pieces - 1 - task / (a.batch * a.n_kv_heads)) * queries_per_task;
+    const std::int64_t head = task % (a.batch * a.n_kv_heads);
+    HeadTask<T>(a, *lease, head / a.n_kv_heads, head % a.n_kv_heads)
+        .forward(out, lse, first, std::min(first + queries_per_task, a.seq_len));
   });
 }
 

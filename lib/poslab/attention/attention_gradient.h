@@ -43,7 +43,8 @@ struct AttentionBatch {
   const T* qkv = nullptr;
 };
 
-// Work is cut into one task per batch entry and key-value head: results do not depend on `threads`.
+// Work is cut into tasks by batch entry, key-value head and, forward, runs of queries: results do not depend on
+// `threads`.
 template <class T>
 void attention_forward(const AttentionBatch<T>& attention, T* out, T* lse, Pool<AttentionScratch<T>>& scratch,
                        int threads);

@@ -185,10 +185,17 @@ void norm_backward(std::int64_t d, float eps, const float* x, const float* gain,
 }
 
 float log_sum_exp(std::int64_t n, float* logits, float scale) {
-  float max = logits[0];
-  for (std::int64_t i = 1; i < n; ++i) max = logits[i] > max ? logits[i] : max;
-  F32 sums = {};
   std::int64_t i = 0;
+  F32 highest = splat(logits[0]);
+  for (; i + lanes <= n; i += lanes) {
+    const F32 v = load<F32>(logits + i);
+    highest = v > highest ? v : highest;
+  }
+  float max = highest[0];
+  for (std::int64_t k = 1; k < lanes; ++k) max = highest[k] > max ? highest[k] : max;
+  for (; i < n; ++i) max = logits[i] > max ? logits[i] : max;
+  F32 sums = {};
+  i = 0;
   for (; i + lanes <= n; i += lanes) {
     const F32 weight = exp_nonpositive(load<F32>(logits + i) - max);
     if (scale != 0) store(logits + i, weight);

@@ -168,6 +168,15 @@ void add_column_sums(std::int64_t rows, std::int64_t n, const T* x, T* sums) {
 }
 
 template <class T>
+double log_sum_exp(std::int64_t n, T* logits) {
+  if constexpr (has_kernels<T>) return static_cast<double>(kernel().log_sum_exp(n, logits, 0));
+  const double max = static_cast<double>(*std::max_element(logits, logits + n));
+  double sum = 0;
+  for (std::int64_t i = 0; i < n; ++i) sum += std::exp(static_cast<double>(logits[i]) - max);
+  return max + std::log(sum);
+}
+
+template <class T>
 double cross_entropy(std::int64_t n, T* logits, std::int64_t target, double scale) {
   if constexpr (has_kernels<T>) {
     const float own = logits[target];
@@ -175,10 +184,7 @@ double cross_entropy(std::int64_t n, T* logits, std::int64_t target, double scal
     if (scale != 0) logits[target] -= static_cast<float>(scale);
     return loss;
   }
-  const double max = static_cast<double>(*std::max_element(logits, logits + n));
-  double sum = 0;
-  for (std::int64_t i = 0; i < n; ++i) sum += std::exp(static_cast<double>(logits[i]) - max);
-  const double log_sum = max + std::log(sum);
+  const double log_sum = log_sum_exp(n, logits);
   const double loss = log_sum - static_cast<double>(logits[target]);
   if (scale == 0) return loss;
   for (std::int64_t i = 0; i < n; ++i) {
@@ -196,6 +202,7 @@ double cross_entropy(std::int64_t n, T* logits, std::int64_t target, double scal
   template void activation_backward<T>(MlpKind, std::int64_t, std::int64_t, const T*, const T*, T*, T*);           \
   template void add_bias<T>(std::int64_t, std::int64_t, const T*, T*);                                             \
   template void add_column_sums<T>(std::int64_t, std::int64_t, const T*, T*);                                      \
+  template double log_sum_exp<T>(std::int64_t, T*);                                                                \
   template double cross_entropy<T>(std::int64_t, T*, std::int64_t, double);
 POSLAB_INSTANTIATE(float)
 POSLAB_INSTANTIATE(double)

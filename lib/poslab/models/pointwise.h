@@ -43,6 +43,10 @@ void add_bias(std::int64_t rows, std::int64_t n, const T* bias, T* x);
 template <class T>
 void add_column_sums(std::int64_t rows, std::int64_t n, const T* x, T* sums);
 
+// ln(sum of exp(logits)), of one row [n].
+template <class T>
+double log_sum_exp(std::int64_t n, T* logits);
+
 // One row of logits [n] against its target: returns -ln softmax(logits)[target] in nats and, where `scale` is not 0,
 // turns the logits into scale * (softmax(logits) - onehot(target)), the loss's gradient.
 template <class T>

@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "poslab/encodings/learned.h"
-#include "poslab/models/pointwise.h"
+#include "poslab/models/score_head.h"
 #include "poslab/models/training_pass.h"
 
 namespace poslab {
@@ -108,19 +108,20 @@ std::vector<TokenScore> Transformer<T>::score(std::span<const std::int64_t> toke
   TransformerPass<T> pass(*state_, batch, seq_len, options);
   pass.forward(tokens);
   std::vector<TokenScore> scores(tokens.size());
-  const std::int64_t vocab = config().vocab_size;
-  pass.for_each_block([&](std::int64_t first, std::int64_t n, T* normed) {
+  const std::int64_t d = config().d_model;
+  const T* table = state_->values.data() + layout().head;
+  Pool<AlignedBuffer<T>> pool;
+  parallel_for(ceil_div(std::ssize(tokens), score_rows_at_once), options.threads, [&](std::int64_t task) {
+    const std::int64_t first = task * score_rows_at_once;
+    const std::int64_t n = std::min(score_rows_at_once, std::ssize(tokens) - first);
     const auto asked = targets.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(n));
     if (std::ranges::all_of(asked, [](std::int64_t target) { return target == no_target; })) return;
-    T* logits = normed + block_rows * config().d_model;
-    pass.head(first, n, normed, logits);
-    for (std::int64_t r = 0; r < n; ++r, logits += vocab) {
-      const std::int64_t target = asked[static_cast<std::size_t>(r)];
-      if (target == no_target) continue;
-      TokenScore& score = scores[static_cast<std::size_t>(first + r)];
-      score.best = std::max_element(logits, logits + vocab) - logits;
-      score.nll = cross_entropy(vocab, logits, target, 0);
-    }
+    typename Pool<AlignedBuffer<T>>::Lease scratch(pool);
+    if (scratch->size() == 0) *scratch = buffer<T>(score_rows_at_once * d + score_scratch());
+    pass.last_norm(first, n, scratch->data());
+    score_rows(d, config().vocab_size, scratch->data(), table, asked,
+               std::span(scores).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(n)),
+               scratch->data() + score_rows_at_once * d);
   });
   return scores;
 }

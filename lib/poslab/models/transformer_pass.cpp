@@ -171,9 +171,14 @@ void TransformerPass<T>::forward_layer(std::int64_t layer) {
 }
 
 template <class T>
-void TransformerPass<T>::head(std::int64_t first, std::int64_t n, T* normed, T* logits) {
+void TransformerPass<T>::last_norm(std::int64_t first, std::int64_t n, T* normed) {
   norm_forward(norm(s.layout.norm_weight, s.layout.norm_bias, s.values.data()), n, c.d_model,
                stream_at(2 * c.n_layers) + first * c.d_model, normed);
+}
+
+template <class T>
+void TransformerPass<T>::head(std::int64_t first, std::int64_t n, T* normed, T* logits) {
+  last_norm(first, n, normed);
   linear<T>(n, c.vocab_size, c.d_model, normed, s.values.data() + s.layout.head, nullptr, logits);
 }
 

@@ -64,6 +64,8 @@ class TransformerPass {
     });
   }
 
+  // What the head sees of rows first .. first + n - 1.
+  void last_norm(std::int64_t first, std::int64_t n, T* normed);
   // The logits of rows first .. first + n - 1; their normed input is left in `normed`.
   void head(std::int64_t first, std::int64_t n, T* normed, T* logits);
 
