@@ -69,7 +69,7 @@ EvaluatedModel load_evaluated_model(const std::optional<std::string>& folder, Ta
   if (folder) {
     Checkpoint<float> loaded = load_checkpoint<float>(*folder);
     const std::optional<Task> task = task_of(loaded.notes);
-    return {std::move(loaded.model), std::move(loaded.notes), *folder, task};
+    return {std::move(loaded.model), std::move(loaded.notes), *folder, task, *folder};
   }
   constexpr std::int64_t seed = 0;
   Transformer<float> model = new_model(evaluated_config(folder, own), seed);
@@ -118,7 +118,8 @@ EvaluatedText::EvaluatedText(const TextParams& params, const EvaluatedModel& mod
   std::vector<std::int64_t> tokens;
   std::optional<std::int64_t> bos;
   std::optional<Tokenizer> tokenizer;
-  if (model.file && (params.text || params.bos == true)) tokenizer.emplace(GgufFile(*model.file));
+  const std::optional<Vocabulary> vocabulary = Vocabulary::from_notes(model.notes);
+  if (model.file && !vocabulary && (params.text || params.bos == true)) tokenizer = find_tokenizer(*model.file);
   if (tokenizer && params.bos.value_or(true)) bos = tokenizer->bos();
   if (params.bos == true && !bos) refuse(fmt::format("{} names no token that starts a text.", model.name));
   if (params.tokens) {
@@ -129,10 +130,11 @@ EvaluatedText::EvaluatedText(const TextParams& params, const EvaluatedModel& mod
     if (bos) tokens.insert(tokens.begin(), *bos);
     check_vocabulary(tokens, *params.text, vocab_size);
   } else {
-    const std::optional<Vocabulary> vocabulary = Vocabulary::from_notes(model.notes);
     if (!vocabulary) {
       refuse(
-          fmt::format("text needs a checkpoint that was trained on a text; give {} its tokens as a .npy.", model.name));
+          fmt::format("{} has no vocabulary that is read here; give it tokens as a .npy, which scripts/encode_text.py "
+                      "writes.",
+                      model.name));
     }
     tokens = vocabulary->encode(read_text(*params.text));
   }

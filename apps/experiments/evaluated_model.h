@@ -22,7 +22,7 @@ struct EvaluatedModel {
   CheckpointNotes notes;
   std::string name;                      // for a reader
   std::optional<Task> task;              // that it was trained on, where its checkpoint says so
-  std::optional<std::string> file = {};  // a GGUF file, whose vocabulary reads texts
+  std::optional<std::string> file = {};  // a GGUF file or a folder, whose vocabulary reads texts
 };
 
 // The config of that model, without its weights. `own` is the task of the small model that stands in for no folder.
@@ -46,7 +46,8 @@ struct TextParams {
   static void fields(auto& self, auto&& field) {
     field("tokens", self.tokens, "a .npy of token numbers to evaluate on; absent: text, else task");
     field("text", self.text,
-          "a text file to evaluate on, for GGUF files and checkpoints trained on one; absent: tokens, else task");
+          "a text file to evaluate on, for GGUF files, folders with a sentencepiece tokenizer.model, and checkpoints "
+          "trained on a text; absent: tokens, else task");
     field("held_out", self.held_out, "share at the end of tokens or text that is used; absent: all of it");
     field("bos", self.bos,
           "each window starts with the model's start-of-text token in the place of its first one, without which some "

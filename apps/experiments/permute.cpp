@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -11,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/evaluated_model.h"
 #include "experiments/experiment.h"
 #include "poslab/formats/hf_config.h"
 #include "poslab/formats/safetensors.h"
@@ -23,6 +25,8 @@ struct Params {
   std::optional<RopeLayout> from;
   std::optional<std::int64_t> n_heads, n_kv_heads, head_dim, rotary_dim;
   std::optional<FusedOrder> fused;
+  bool detect = false;
+  TextParams text;
 
   static void fields(auto& self, auto&& field) {
     field(
@@ -37,6 +41,10 @@ struct Params {
     field("fused", self.fused,
           "order inside tensors that hold q, k and v; absent: grouped by key head in query_key_value (not ChatGLM's), "
           "else stacked");
+    field("detect", self.detect,
+          "read a text under both layouts and say which one the weights want; nothing is written. The model may be a "
+          "GGUF file");
+    TextParams::fields(self.text, field);
   }
 };
 
@@ -46,6 +54,9 @@ struct Summary {
   std::int64_t tensors = 0;
   std::optional<bool> round_trip;
   std::vector<std::int64_t> head_order;
+  std::optional<RopeLayout> wanted_layout;
+  std::optional<double> half_nll, interleaved_nll, nll_difference_stderr;
+  std::optional<std::int64_t> text_tokens;
 
   static void fields(auto& self, auto&& field) {
     field("resolved_from", self.resolved_from, "the layout before");
@@ -57,6 +68,12 @@ struct Summary {
     field("tensors", self.tensors, "tensors that were rewritten");
     field("round_trip", self.round_trip, "turning the written file back gave every byte again (null: no file)");
     field("head_order", self.head_order, "row i of a head is row head_order[i] of before");
+    field("wanted_layout", self.wanted_layout, "with detect: the layout of the lower loss (null: no clear difference)");
+    field("half_nll", self.half_nll, "with detect: mean loss when pairs are i, i + rotary_dim / 2", "nats/token");
+    field("interleaved_nll", self.interleaved_nll, "with detect: mean loss when pairs are 2i, 2i + 1", "nats/token");
+    field("nll_difference_stderr", self.nll_difference_stderr,
+          "with detect: standard error of the difference, token by token", "nats/token");
+    field("text_tokens", self.text_tokens, "with detect: tokens scored", "tokens");
   }
 };
 
@@ -83,7 +100,76 @@ std::optional<ModelConfig> config_beside(const std::string& weights) {
   return config;
 }
 
-TypedReport<Summary, Row> run(const Params& p, const RunContext&) {
+// The folder or GGUF file that the weights stand in.
+std::string model_of(const std::string& path) {
+  std::error_code error;
+  if (path.ends_with(".gguf") || std::filesystem::is_directory(path, error)) return path;
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+TypedReport<Summary, Row> detect(const Params& p, const RunContext& context) {
+  if (!p.model) throw std::invalid_argument("[permute] detect needs a model, whose weights it reads.");
+  if (p.save) throw std::invalid_argument("[permute] detect writes nothing: leave save out.");
+  const EvaluatedModel loaded = load_evaluated_model(model_of(*p.model), Task::copy, context);
+  const TransformerConfig& config = loaded.model.config();
+  if (config.encoding != PositionEncoding::rope) {
+    throw std::invalid_argument(fmt::format("[permute] {} has no RoPE, so its weights have no layout.", loaded.name));
+  }
+  const EvaluatedText source(p.text, loaded);
+  const std::int64_t length = std::min(trained_length(config), source.longest().value_or(trained_length(config)));
+  const EvaluationText text = source.of_length(length);
+  TypedReport<Summary, Row> report;
+  Summary& s = report.summary;
+  s.resolved_from = s.resolved_to = config.layout;
+  s.resolved_n_heads = config.n_heads;
+  s.resolved_n_kv_heads = config.n_kv_heads;
+  s.resolved_head_dim = config.head_dim;
+  s.resolved_rotary_dim = config.rope.rotary_dim;
+  s.head_order = layout_rows(RopeLayout::half, RopeLayout::interleaved, 1, config.head_dim, config.rope.rotary_dim);
+  std::vector<double> losses[2];
+  for (const RopeLayout layout : {RopeLayout::half, RopeLayout::interleaved}) {
+    const std::size_t which = layout == RopeLayout::half ? 0 : 1;
+    ForwardOptions options;
+    options.rope = unscaled_frequencies(config);
+    options.layout = layout;
+    options.threads = context.threads;
+    const auto progress = [&](double share) { context.progress((static_cast<double>(which) + share) / 2); };
+    for (const ScoredToken& token :
+         score_windows<float>(loaded.model, text, covering_chunks(text.size(), length), options, progress)) {
+      losses[which].push_back(token.nll);
+    }
+  }
+  std::vector<double> difference;
+  for (std::size_t i = 0; i < losses[0].size(); ++i) difference.push_back(losses[0][i] - losses[1][i]);
+  const MeanLoss off = mean_loss(difference);
+  if (off.tokens == 0) throw std::invalid_argument("[permute] the text asks for no token.");
+  s.half_nll = mean_loss(losses[0]).mean_nll;
+  s.interleaved_nll = mean_loss(losses[1]).mean_nll;
+  s.nll_difference_stderr = off.standard_error;
+  s.text_tokens = off.tokens;
+  constexpr double clear = 4;  // standard errors
+  if (off.standard_error && std::abs(off.mean_nll) > clear * *off.standard_error) {
+    s.wanted_layout = off.mean_nll > 0 ? RopeLayout::interleaved : RopeLayout::half;
+  }
+  report.conclusion =
+      fmt::format("{} on {}, {} tokens: {:.4f} nats/token when pairs are halves, {:.4f} when they are neighbours.\n",
+                  loaded.name, source.name(), off.tokens, *s.half_nll, *s.interleaved_nll);
+  if (!s.wanted_layout) {
+    report.conclusion += "The difference is within four standard errors: a longer or plainer text may tell.";
+  } else {
+    report.conclusion += fmt::format(
+        "The weights want {}, {}.", to_word(*s.wanted_layout),
+        *s.wanted_layout == config.layout
+            ? "as the model says"
+            : fmt::format("but the model says {}: permute them, or tell the engine", to_word(config.layout)));
+  }
+  return report;
+}
+
+TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
+  if (p.detect) return detect(p, context);
+  if (p.text.tokens || p.text.text) throw std::invalid_argument("[permute] tokens and text are for detect.");
   std::string weights = p.model.value_or("");
   std::error_code error;
   if (std::filesystem::is_directory(weights, error)) weights = SafetensorsFile(weights).path();
@@ -148,7 +234,8 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext&) {
 
 Experiment describe_permute() {
   return describe<Params, Summary, Row>(
-      "permute", "How do query and key weights move between the half and the interleaved layout?",
+      "permute",
+      "How do query and key weights move between the half and the interleaved layout, and which do they want?",
       "poslab permute --head-dim 16 --rotary-dim 8", run);
 }
 

@@ -365,6 +365,7 @@ Tokenizer Tokenizer::from_sentencepiece(const std::string& path) {
 
 Tokenizer::~Tokenizer() = default;
 Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
+Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 
 std::int64_t Tokenizer::size() const { return model_ ? model_->size() : std::ssize(vocabulary_->texts); }
 std::optional<std::int64_t> Tokenizer::bos() const { return model_ ? model_->bos() : vocabulary_->bos; }

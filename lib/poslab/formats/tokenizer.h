@@ -24,6 +24,7 @@ class Tokenizer {
   static Tokenizer from_sentencepiece(const std::string& path);
   ~Tokenizer();
   Tokenizer(Tokenizer&&) noexcept;
+  Tokenizer& operator=(Tokenizer&&) noexcept;
 
   std::int64_t size() const;
   // The token that starts a text, where the file says that one does.

@@ -21,6 +21,7 @@ struct ForwardOptions {
   std::optional<RopeFrequencies> rope;           // rope, xpos; absent: config.rope's, for texts of this length
   std::optional<std::int64_t> attention_window;  // tokens, 0: all; absent: the config's. Local layers see no more than
                                                  // their own
+  std::optional<RopeLayout> layout = {};         // which channels form a pair; absent: the config's
   int threads = 1;
   std::function<void(double)> progress = {};  // receives 0 .. 1 between layers
 };

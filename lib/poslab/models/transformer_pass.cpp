@@ -13,6 +13,7 @@ TransformerPass<T>::TransformerPass(const TransformerState<T>& state, std::int64
     : batch(batch_size),
       seq_len(length),
       rows(batch_size * length),
+      layout(options.layout.value_or(state.c.layout)),
       threads(options.threads),
       progress(options.progress),
       s(state),
@@ -77,7 +78,7 @@ void TransformerPass<T>::turn_rows(std::int64_t layer, T* qkv_rows, std::int64_t
     const std::int64_t table = position * by.n_pairs;
     for (std::int64_t head = 0; head < c.n_heads + c.n_kv_heads; ++head) {
       const bool own = head >= c.n_heads && by.key_cosines.size() > 0;
-      turn(c.layout, inverse, qkv_rows + done * c.qkv_width() + head * c.head_dim, c.qkv_width(), count, by.n_pairs,
+      turn(layout, inverse, qkv_rows + done * c.qkv_width() + head * c.head_dim, c.qkv_width(), count, by.n_pairs,
            (own ? by.key_cosines : by.cosines).data() + table, (own ? by.key_sines : by.sines).data() + table);
     }
     done += count;

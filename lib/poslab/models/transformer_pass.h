@@ -70,6 +70,7 @@ class TransformerPass {
   void head(std::int64_t first, std::int64_t n, T* normed, T* logits);
 
   const std::int64_t batch, seq_len, rows;
+  const RopeLayout layout;
   int threads;
   const std::function<void(double)> progress;
 

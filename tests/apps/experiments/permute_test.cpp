@@ -6,9 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "experiments/evaluated_model.h"
 #include "golden.h"
+#include "poslab/models/checkpoint.h"
 #include "run_experiment.h"
 #include "scratch.h"
+#include "shared_files.h"
 
 using namespace poslab;
 
@@ -55,4 +58,49 @@ TEST_CASE("permute refuses what it cannot do") {
         "[permute] no config.json says n_heads: give it.");
   CHECK(refusal("permute", {{"model", golden_path("llama_tiny/none")}, {"save", to}}).find("has no RoPE") !=
         std::string::npos);
+}
+
+TEST_CASE("permute --detect says by loss which layout the weights want") {
+  const Scratch scratch;
+  const std::string half = scratch.path("half"), turned = scratch.path("turned");
+  {
+    const EvaluatedModel small = load_evaluated_model(std::nullopt, Task::copy, {});
+    CheckpointFolder(half).save<float>(small.model, {{"task", "copy"}}, nullptr);
+  }
+  const auto detect = [](const std::string& model) {
+    return run_experiment("permute", {{"model", model}, {"detect", true}, {"positions", std::int64_t{2048}}});
+  };
+  const auto first = detect(half);
+  CHECK(first.summary<std::string>("wanted_layout") == "half");
+  CHECK(first.summary<double>("half_nll") < first.summary<double>("interleaved_nll"));
+  CHECK(first.summary<std::int64_t>("text_tokens") > 500);
+  CHECK(first.report.conclusion.find("as the model says") != std::string::npos);
+
+  // The same weights, permuted without a word to the config.
+  std::filesystem::create_directory(turned);
+  run_experiment("permute", {{"model", half}, {"save", turned + "/model.safetensors"}});
+  std::filesystem::copy(half + "/config.json", turned + "/config.json");
+  const auto second = detect(turned + "/model.safetensors");
+  CHECK(second.summary<std::string>("wanted_layout") == "interleaved");
+  CHECK(second.summary<double>("interleaved_nll") == doctest::Approx(first.summary<double>("half_nll")).epsilon(1e-5));
+  CHECK(second.report.conclusion.find("but the model says half") != std::string::npos);
+
+  CHECK(refusal("permute", {{"detect", true}}).find("[permute] detect needs a model") == 0);
+  CHECK(refusal("permute", {{"detect", true}, {"model", half}, {"save", scratch.path("x")}})
+            .find("[permute] detect writes nothing") == 0);
+  CHECK(refusal("permute", {{"text", scratch.path("x")}}) == "[permute] tokens and text are for detect.");
+}
+
+// The project ships none of these models.
+TEST_CASE("permute --detect on real models: halves, GGUF's neighbours, and a file of llama2.c") {
+  const auto stories = shared_file("models/stories260K"), baby = shared_file("models/babyllama105");
+  if (!stories || !baby) return;
+  const auto wanted = [](const std::string& model, const std::string& tokens) {
+    return run_experiment("permute",
+                          {{"model", model}, {"tokens", tokens}, {"detect", true}, {"positions", std::int64_t{512}}})
+        .summary<std::string>("wanted_layout");
+  };
+  CHECK(wanted(*stories, *stories + "/tokens.npy") == "half");
+  CHECK(wanted(*stories + "/stories260K.gguf", *stories + "/tokens.npy") == "interleaved");
+  CHECK(wanted(*baby, *baby + "/tokens.npy") == "interleaved");
 }

@@ -8,6 +8,7 @@
 
 #include "golden.h"
 #include "poslab/core/random.h"
+#include "poslab/formats/tokenizer.h"
 #include "poslab/models/checkpoint.h"
 #include "poslab/models/evaluate.h"
 #include "poslab/models/trainer.h"
@@ -184,8 +185,31 @@ TEST_CASE("bad requests are named") {
   CHECK(with({{"task", std::string("parity")}}) == "[text] task parity has 2 tokens but the model 25.");
   CHECK(with({{"tokens", path}, {"task", std::string("passkey")}}) ==
         "[text] tokens, text and task exclude each other: give one.");
-  CHECK(with({{"text", path}}).find("[text] text needs a checkpoint that was trained on a text") == 0);
+  CHECK(with({{"text", path}}).find(" has no vocabulary that is read here; give it tokens as a .npy") !=
+        std::string::npos);
   CHECK(refusal("perplexity", {{"head_dim", std::int64_t{4}}}) == "[rope] head_dim 4 is not the model's, which is 16.");
+}
+
+TEST_CASE("a sentencepiece model beside the weights reads a text") {
+  const Scratch scratch;
+  const std::string folder = scratch.path("model");
+  TransformerConfig config;
+  config.vocab_size = 400;
+  config.d_model = 16;
+  config.n_layers = 1;
+  config.n_heads = config.n_kv_heads = 2;
+  config.head_dim = 8;
+  config.d_ff = 16;
+  config.max_position_embeddings = 16;
+  config.rope = plain_rope(config.head_dim);
+  CheckpointFolder(folder).save<float>(new_model(config, 0), {}, nullptr);
+  std::filesystem::copy(golden_path("tokenizers/model_bpe.model"), folder + "/tokenizer.model");
+  std::string words;
+  for (int i = 0; i < 40; ++i) words += "positions and rotations ";
+  const std::string text = scratch.file(words, "a.txt");
+  const auto tokens = Tokenizer::from_sentencepiece(folder + "/tokenizer.model").encode(words);
+  const auto ran = run_experiment("perplexity", {{"model", folder}, {"text", text}, {"seq_len", Integers{16}}});
+  CHECK(ran.summary<std::int64_t>("text_length") == std::ssize(tokens));  // with the token that starts a text
 }
 
 // The project ships none of these models.
