@@ -69,6 +69,19 @@ std::string said(const auto& call) {
 
 }  // namespace
 
+TEST_CASE("every window can start with one token") {
+  const Transformer<double> model = drawn(tiny(PositionEncoding::rope));
+  EvaluationText text = next_tokens(drawn_text(13));
+  const auto windows = evaluation_windows(EvaluationMode::chunks, text.size(), 4, 1);
+  EvaluationText replaced = text;
+  for (std::size_t first : {0U, 4U, 8U}) replaced.tokens[first] = 12;
+  text.start = 12;
+  const auto scored = score_windows<double>(model, text, windows, {});
+  const auto expected = score_windows<double>(model, replaced, windows, {});
+  REQUIRE(scored.size() == 12);
+  for (std::size_t i = 0; i < scored.size(); ++i) CHECK(scored[i].nll == expected[i].nll);
+}
+
 TEST_CASE("windows: chunks stand side by side, the others overlap, and what the text does not fill is left out") {
   const auto chunks = evaluation_windows(EvaluationMode::chunks, 24, 8, 0);
   CHECK(firsts(chunks) == std::vector<std::int64_t>{0, 8, 16});

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "gguf_bytes.h"
 #include "golden.h"
 #include "poslab/formats/safetensors.h"
 #include "poslab/models/checkpoint.h"
@@ -224,6 +225,35 @@ TEST_CASE("what is no model of these families is refused by name") {
   fs::remove(dangling + "/model.safetensors");
   fs::create_symlink("nowhere", dangling + "/model.safetensors");
   CHECK(load_refusal(dangling).find("[read_safetensors]") == 0);
+}
+
+TEST_CASE("GGUF files of other models, and such as do not fit their keys, are refused by name") {
+  const Scratch scratch;
+  const auto sizes = [](const std::string& architecture) {
+    GgufBytes bytes;
+    bytes.string("general.architecture", architecture);
+    for (const auto& [key, value] :
+         {std::pair("context_length", 32U), std::pair("embedding_length", 16U), std::pair("block_count", 1U),
+          std::pair("attention.head_count", 2U), std::pair("feed_forward_length", 24U)}) {
+      bytes.u32(architecture + "." + key, value);
+    }
+    bytes.f32(architecture + ".attention.layer_norm_rms_epsilon", 1e-5F);
+    return bytes;
+  };
+  const auto refusal_of = [&](GgufBytes bytes) { return load_refusal(scratch.file(bytes.bytes(), "a.gguf")); };
+  CHECK(refusal_of(sizes("phi3"))
+            .ends_with("the architecture phi3 is not run; llama, qwen2, qwen3, gemma3, gpt2, "
+                       "gptneox, bloom, mpt are."));
+  CHECK(refusal_of(sizes("rwkv6")).find("the architecture rwkv6 is not known") != std::string::npos);
+  CHECK(refusal_of(sizes("llama")).find("token_embd.weight") != std::string::npos);
+  CHECK(refusal_of(sizes("llama").floats("token_embd.weight", {8, 4}, std::vector<float>(32)))
+            .ends_with("tensor token_embd.weight has the shape 4 x 8 but the config needs 4 x 16."));
+  CHECK(refusal_of(sizes("llama").floats("token_embd.weight", {16, 4}, std::vector<float>(64)))
+            .ends_with("tensor blk.0.attn_norm.weight is missing."));
+  CHECK(refusal_of(
+            sizes("llama").u32("llama.expert_count", 8).floats("token_embd.weight", {16, 4}, std::vector<float>(64)))
+            .ends_with("mixtures of experts are not supported."));
+  CHECK(load_refusal(scratch.path("nowhere.gguf")).find("nowhere.gguf") != std::string::npos);
 }
 
 TEST_CASE("a model with parts that have no gradient says so") {

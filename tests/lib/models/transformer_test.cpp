@@ -318,3 +318,38 @@ TEST_CASE("the schedule warms up, then falls along half a cosine") {
   CHECK(cosine_schedule(1, 55, 100, 10) == doctest::Approx(0.55));
   CHECK(cosine_schedule(2, 100, 100, 10) == doctest::Approx(0.2));
 }
+
+TEST_CASE_TEMPLATE("scores of a large vocabulary and a long text are those of the logits", T, float, double) {
+  TransformerConfig config = small(PositionEncoding::rope);
+  config.vocab_size = 4500;
+  config.tied_head = true;
+  Generator generator(3);
+  Transformer<T> model(config, generator);
+  for (T& value : model.values()) value += static_cast<T>(0.2 * generator.standard_normal());
+  const std::int64_t seq_len = 1100;
+  const auto tokens = drawn_tokens(seq_len, config.vocab_size, 4);
+  auto targets = drawn_tokens(seq_len, config.vocab_size, 5);
+  std::fill_n(targets.begin(), 600, no_target);
+  targets[2] = 7;
+  ForwardOptions options;
+  options.threads = 3;
+  const auto scores = model.score(tokens, targets, 1, options);
+  const std::vector<T> logits = model.logits(tokens, 1);
+  const double tolerance = sizeof(T) == 4 ? 2e-5 : 1e-12;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    if (targets[i] == no_target) {
+      CHECK(scores[i].nll == 0);
+      continue;
+    }
+    const T* row = logits.data() + static_cast<std::int64_t>(i) * config.vocab_size;
+    const T* best = std::max_element(row, row + config.vocab_size);
+    double sum = 0;
+    for (std::int64_t v = 0; v < config.vocab_size; ++v) sum += std::exp(static_cast<double>(row[v] - *best));
+    const double nll = std::log(sum) + static_cast<double>(*best - row[targets[i]]);
+    CHECK(std::abs(scores[i].nll - nll) < tolerance * std::max(1.0, nll));
+    CHECK(scores[i].best == best - row);
+  }
+  const auto alone = model.score(tokens, targets, 1);
+  CHECK(std::equal(scores.begin(), scores.end(), alone.begin(),
+                   [](const TokenScore& a, const TokenScore& b) { return a.nll == b.nll && a.best == b.best; }));
+}
