@@ -10,7 +10,10 @@ import argparse
 import pathlib
 import sys
 
-import numpy as np
+try:
+    import numpy as np
+except ImportError as missing:
+    sys.exit(f"encode_text.py: {missing}; pip install tokenizers sentencepiece numpy")
 
 
 def encoder(path, special):
