@@ -34,6 +34,7 @@ class View(typing.NamedTuple):
     """What readers of a subcommand expect to see; other rows are drawn against their first field."""
     x: str | None = None
     y: str | None = None
+    inner_x: str | None = None  # goes across instead where all rows share one x
     groups: tuple = ()  # row fields that tell several curves of one document apart
     beside: str | None = None  # a dashed curve on an axis of its own
     log_y: bool = False
@@ -49,13 +50,13 @@ VIEWS = {
     "extend": View(title=("model", "rope_type", "factor", "rope_theta")),
     "plan": View("method", "logit_multiplier", title=("model", "factor")),
     "bound": View("base_from", "base_to", title=("model", "rope_type", "seq_len", "rotary_dim")),
-    "precision": View("position", "max_abs_error", ("profile",), log_y=True,
+    "precision": View("position", "max_abs_error", groups=("profile",), log_y=True,
                       title=("layout", "head_dim", "rope_theta")),
     "cache-test": View("step", "score_diff", log_y=True),
     "train": View("step", "loss"),
-    "perplexity": View("length", "mean_nll", ("control",)),
-    "recall": View("length", "accuracy", ("distance",)),
-    "extrapolate": View("length", "mean_nll", ("encoding", "scaling", "extra_steps"), title=("task", "steps")),
+    "perplexity": View("length", "mean_nll", "position_last", ("control",)),
+    "recall": View("length", "accuracy", groups=("distance",)),
+    "extrapolate": View("length", "mean_nll", groups=("encoding", "scaling", "extra_steps"), title=("task", "steps")),
 }
 
 
@@ -263,15 +264,16 @@ def heat_map(document, field):
     return fig
 
 
-def curves_of(document, x, groups):
-    """(name, rows by x) of each curve of one document; rows without a place are left out."""
+def curves_of(document, x, groups, brief):
+    """(name, rows by x) of each curve of one document; rows without a place are left out. brief: what is false goes
+    unsaid, since there is more to the name."""
     curves = {}
     for row in document["rows"]:
         if is_number(row.get(x)):
             curves.setdefault(tuple(row.get(g) for g in groups), []).append(row)
     for values, rows in curves.items():
         words = [f"{g.replace('_', ' ')} {word(v)}" if isinstance(v, (bool, int, float)) else word(v)
-                 for g, v in zip(groups, values)]
+                 for g, v in zip(groups, values) if not (brief and v is False)]
         yield ", ".join(words), sorted(rows, key=lambda r: r[x])
 
 
@@ -282,12 +284,22 @@ def row_curves(documents, x, y, options):
     groups = [g for g in view.groups if g not in (x, y) and len({key(r.get(g)) for r in rows}) > 1]
     varying = varying_params(documents)
     fig, (axes,) = figure()
-    for document in documents:
-        for name, members in curves_of(document, x, groups):
-            draw_curve(axes, members, x, y, ", ".join(filter(None, [setting(document, varying), name])))
+    curves = [dict(curves_of(document, x, groups, brief=bool(varying))) for document in documents]
+
+    def same_in_all(name):
+        points = [[(r[x], r.get(y)) for r in own.get(name, ())] for own in curves]
+        return name and len(points) > 1 and all(p == points[0] for p in points)
+
+    for i, (document, own) in enumerate(zip(documents, curves)):
+        for name, members in own.items():
+            if same_in_all(name):  # what the swept parameters do not touch is drawn once
+                if i == 0:
+                    draw_curve(axes, members, x, y, name)
+            else:
+                draw_curve(axes, members, x, y, ", ".join(filter(None, [setting(document, varying), name])))
     if view.beside and y != view.beside and x == view.x:
         draw_beside(axes, documents, x, view.beside)
-    if x == "length" and (trained := trained_length(documents)):
+    if x in ("length", view.inner_x) and (trained := trained_length(documents)):
         axes.axvline(trained, linestyle=":", color="black", label=f"trained length {trained}")
     scale_x(axes, [r[x] for r in rows if is_number(r.get(x))], options.log_x)
     if options.log_y or (options.log_y is None and view.log_y):
@@ -485,7 +497,8 @@ def draw(documents, options):
         return heat_map(documents[0], options.y or ("values" if "values" in vectors else vectors[0]))
     view = view_of(documents)
     words = columns_of(rows, lambda value: isinstance(value, str))
-    x = first_known(options.x, view.x, next(iter(rows[0]), None), *numbers, among=numbers + words)
+    inner = view.inner_x if len({r.get(view.x) for r in rows}) == 1 else None
+    x = first_known(options.x, inner, view.x, next(iter(rows[0]), None), *numbers, among=numbers + words)
     rest = [n for n in numbers if n != x]
     y = first_known(options.y, view.y, *rest, among=columns_of(rows, is_drawable))
     if x is None or y is None or (x in words and several):

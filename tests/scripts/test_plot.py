@@ -95,6 +95,16 @@ class Axes(unittest.TestCase):
         axes = figure_of(rope_score("interleaved"), rope_score("half")).axes[0]
         self.assertEqual(legend_words(axes), ["layout interleaved", "layout half"])
 
+    def test_one_length_is_drawn_by_position_and_what_the_sweep_leaves_alone_once(self):
+        def run(rope_type, loss):
+            rows = [{"length": 8, "position_first": p, "position_last": p + 3, "mean_nll": l, "control": c}
+                    for c, l in ((False, loss), (True, 1)) for p in (0, 4)]
+            return document("perplexity", rows, {"rope_type": rope_type}, {"trained_length": 4})
+        axes = figure_of(run("linear", 3), run("yarn", 2)).axes[0]
+        self.assertEqual(axes.get_xlabel(), "position last")
+        self.assertEqual(legend_words(axes), ["rope type linear", "control yes", "rope type yarn", "trained length 4"])
+        self.assertEqual(list(axes.lines[0].get_xdata()), [3, 7])
+
     def test_null_leaves_a_gap(self):
         rows = [{"distance": d, "score": None if d == 1 else 1.0} for d in range(3)]
         line, = figure_of(document("rope-score", rows)).axes[0].lines
