@@ -24,6 +24,8 @@
 #include "poslab/kernels/convert.h"
 #include "poslab/kernels/cosine_sum.h"
 #include "poslab/kernels/sum.h"
+#include "poslab/models/adamw.h"
+#include "poslab/models/transformer.h"
 
 namespace poslab {
 namespace {
@@ -212,6 +214,46 @@ BenchCase causal_attention(bool alibi, std::int64_t seq_len, std::int64_t n_head
           }};
 }
 
+// A step of training: loss, gradient and AdamW.
+BenchCase train_step(MlpKind mlp, std::int64_t seq_len, std::int64_t batch) {
+  TransformerConfig c;  // 4 layers, d_model 128, 4 heads, 96 tokens, RoPE
+  c.max_position_embeddings = seq_len;
+  if (mlp == MlpKind::swiglu) {
+    c.mlp = mlp;
+    c.norm = NormKind::rms_norm;
+    c.set_biases(false);
+    c.d_ff = 352;
+  }
+  const std::int64_t tokens = batch * seq_len;
+  const std::int64_t weights =
+      c.n_layers * c.d_model * (c.qkv_width() + c.attention_width() + c.up_width() + c.d_ff) + c.vocab_size * c.d_model;
+  const std::int64_t attention = c.n_layers * 2 * (seq_len + 1) / 2 * c.attention_width();
+  // Multiply-adds; backward costs twice forward, what it computes again uncounted.
+  const double operations = 3 * 2 * static_cast<double>(tokens * (weights + attention));
+  return {
+      fmt::format("train_step/f32/{}/{}x{}x{}/{}x{}", to_word(mlp), c.n_layers, c.d_model, c.n_heads, batch, seq_len),
+      "sgemm/1024x1024x1024", 0, operations, [=](int threads) -> Run {
+        struct Training {
+          Transformer<float> model;
+          AdamW<float> optimiser;
+          std::vector<std::int64_t> ids, targets;
+          std::vector<float> gradient;
+        };
+        Generator random(0);
+        Transformer<float> model(c, random);
+        AdamW<float> optimiser(model.layout(), {});
+        std::vector<std::int64_t> ids(static_cast<std::size_t>(tokens));
+        for (std::int64_t& id : ids) id = random.integer(0, c.vocab_size);
+        auto t = std::make_shared<Training>(Training{std::move(model), std::move(optimiser), ids, ids, {}});
+        std::rotate(t->targets.begin(), t->targets.begin() + 1, t->targets.end());
+        t->gradient.resize(t->model.values().size());
+        return [t, batch, threads] {
+          t->model.loss_and_gradient(t->ids, t->targets, batch, t->gradient, threads);
+          t->optimiser.step(t->model.values(), t->gradient, 1e-3, threads);
+        };
+      }};
+}
+
 }  // namespace
 
 std::vector<BenchCase> bench_cases() {
@@ -243,6 +285,7 @@ std::vector<BenchCase> bench_cases() {
   }
   cases.push_back(causal_attention(true, 32768, 8, 64));
   for (std::int64_t head_dim : {32, 128}) cases.push_back(causal_attention(false, 4096, 8, head_dim));
+  for (MlpKind mlp : {MlpKind::gelu, MlpKind::swiglu}) cases.push_back(train_step(mlp, 256, 16));
   return cases;
 }
 

@@ -214,9 +214,26 @@ float log_sum_exp(std::int64_t n, float* logits, float scale) {
   return max + __builtin_logf(sum);
 }
 
+void add_bias(std::int64_t rows, std::int64_t n, const float* bias, float* x) {
+  for (std::int64_t r = 0; r < rows; ++r, x += n) {
+    for_each_vector(
+        n, [&](const auto& get, const auto& put) __attribute__((always_inline)) { put(x, get(x) + get(bias)); });
+  }
+}
+
+void add_column_sums(std::int64_t rows, std::int64_t n, const float* x, float* sums) {
+  for_each_vector(
+      n, [&](const auto& get, const auto& put) __attribute__((always_inline)) {
+        F32 sum = get(sums);
+        for (std::int64_t r = 0; r < rows; ++r) sum = sum + get(x + r * n);
+        put(sums, sum);
+      });
+}
+
 }  // namespace
 
-extern const TransformerKernels transformer_kernels = {
-    gelu, gelu_backward, swiglu, swiglu_backward, gelu_tanh, geglu_tanh, norm, norm_backward, log_sum_exp};
+extern const TransformerKernels transformer_kernels = {gelu,        gelu_backward, swiglu,         swiglu_backward,
+                                                       gelu_tanh,   geglu_tanh,    norm,           norm_backward,
+                                                       log_sum_exp, add_bias,      add_column_sums};
 
 }  // namespace poslab::kernels::POSLAB_KERNEL_NAMESPACE

@@ -26,6 +26,8 @@ struct TransformerKernels {
                         float* d_gain, float* d_bias);
   // Returns ln(sum of exp(logits)); with a scale other than 0 the logits become scale * softmax(logits).
   float (*log_sum_exp)(std::int64_t n, float* logits, float scale);
+  void (*add_bias)(std::int64_t rows, std::int64_t n, const float* bias, float* x);
+  void (*add_column_sums)(std::int64_t rows, std::int64_t n, const float* x, float* sums);
 };
 POSLAB_DECLARE_PER_ISA(TransformerKernels, transformer_kernels)
 

@@ -1,28 +1,46 @@
-// A linear map on rows of activations, forward and backward.
+// A linear map on rows of activations and its gradient. In f32 the weight is packed once for all rows
+// (kernels/matmul.kernel.h); f64, for checks, and weights too large for the caches go through BLAS. No result depends
+// on how the rows are cut into calls.
 #pragma once
 
 #include <cstdint>
 
-#include "poslab/core/blas.h"
-#include "poslab/models/pointwise.h"
+#include "poslab/core/aligned.h"
 
 namespace poslab {
 
-// y [rows, out] = x [rows, in] W^T (+ bias), W [out, in]; added to y instead where `add`.
 template <class T>
-void linear(std::int64_t rows, std::int64_t out, std::int64_t in, const T* x, const T* weight, const T* bias, T* y,
-            bool add = false) {
-  gemm<T>(Transpose::no, Transpose::yes, rows, out, in, 1, x, in, weight, in, add ? 1 : 0, y, out);
-  if (bias) add_bias(rows, out, bias, y);
-}
+class LinearMap {
+ public:
+  // weight [out, in], bias [out] or null; both must live as long as the map.
+  LinearMap(std::int64_t out, std::int64_t in, const T* weight, const T* bias = nullptr);
 
-// d_weight += d_y^T x, d_bias += the rows of d_y, and d_x = d_y W.
+  // y [rows, out] = x [rows, in] weight^T + bias; added to y where `add`.
+  void operator()(std::int64_t rows, const T* x, T* y, bool add = false) const;
+
+ private:
+  std::int64_t out_, in_;
+  const T *weight_, *bias_;
+  AlignedBuffer<T> panels_;  // empty: BLAS reads weight_
+};
+
 template <class T>
-void linear_backward(std::int64_t rows, std::int64_t out, std::int64_t in, const T* x, const T* weight, const T* d_y,
-                     T* d_weight, T* d_bias, T* d_x) {
-  gemm<T>(Transpose::yes, Transpose::no, out, in, rows, 1, d_y, out, x, in, 1, d_weight, in);
-  if (d_bias) add_column_sums(rows, out, d_y, d_bias);
-  gemm<T>(Transpose::no, Transpose::no, rows, in, out, 1, d_y, out, weight, in, 0, d_x, in);
-}
+class LinearGradient {
+ public:
+  LinearGradient(std::int64_t out, std::int64_t in, const T* weight);
+
+  // d_x [rows, in] = d_y [rows, out] weight
+  void input(std::int64_t rows, const T* d_y, T* d_x) const;
+  // d_weight [out, in] += d_y^T x; d_bias [out], where not null, += the rows of d_y. scratch: linear_scratch(in).
+  void parameters(std::int64_t rows, const T* x, const T* d_y, T* d_weight, T* d_bias, T* scratch) const;
+
+ private:
+  std::int64_t out_, in_;
+  const T* weight_;
+  AlignedBuffer<T> panels_;
+};
+
+// Numbers that LinearGradient::parameters writes to.
+std::int64_t linear_scratch(std::int64_t in);
 
 }  // namespace poslab

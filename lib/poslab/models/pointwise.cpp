@@ -155,6 +155,7 @@ void activation_backward(MlpKind kind, std::int64_t rows, std::int64_t d_ff, con
 
 template <class T>
 void add_bias(std::int64_t rows, std::int64_t n, const T* bias, T* x) {
+  if constexpr (has_kernels<T>) return kernel().add_bias(rows, n, bias, x);
   for (std::int64_t r = 0; r < rows; ++r, x += n) {
     for (std::int64_t c = 0; c < n; ++c) x[c] += bias[c];
   }
@@ -162,6 +163,7 @@ void add_bias(std::int64_t rows, std::int64_t n, const T* bias, T* x) {
 
 template <class T>
 void add_column_sums(std::int64_t rows, std::int64_t n, const T* x, T* sums) {
+  if constexpr (has_kernels<T>) return kernel().add_column_sums(rows, n, x, sums);
   for (std::int64_t r = 0; r < rows; ++r, x += n) {
     for (std::int64_t c = 0; c < n; ++c) sums[c] += x[c];
   }

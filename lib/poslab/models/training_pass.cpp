@@ -52,6 +52,7 @@ template <class T>
 void TrainingPass<T>::backward_head(std::span<const std::int64_t> targets, double scale, T* gradient) {
   const auto& l = s.layout;
   const std::int64_t d = c.d_model, table = c.vocab_size * d;
+  const LinearGradient<T> of_head(c.vocab_size, d, s.values.data() + l.head);
   std::vector<T> sums_of_all(static_cast<std::size_t>(table + 2 * d));
   accumulate(table + 2 * d, sums_of_all.data(), [&](std::int64_t first, std::int64_t n, T* sums, T* scratch) {
     T* normed = scratch;
@@ -68,7 +69,8 @@ void TrainingPass<T>::backward_head(std::span<const std::int64_t> targets, doubl
         losses[static_cast<std::size_t>(first + r)] = cross_entropy(c.vocab_size, row, target, scale);
       }
     }
-    linear_backward<T>(n, c.vocab_size, d, normed, s.values.data() + l.head, logits, sums, nullptr, d_normed);
+    of_head.parameters(n, normed, logits, sums, nullptr, this->gradient_scratch(scratch));
+    of_head.input(n, logits, d_normed);
     T* d_x = d_stream.data() + first * d;
     std::fill_n(d_x, n * d, T{0});
     norm_backward(norm(l.norm_weight, l.norm_bias, s.values.data()), n, d, stream_at(2 * c.n_layers) + first * d,
@@ -87,6 +89,8 @@ void TrainingPass<T>::backward_layer(std::int64_t layer, T* gradient) {
   T* heads = slot(attended, layer, width);
   // The layer's first tensors are those of attention's input; those of its second half begin at o_weight.
   const std::int64_t split = at_.o_weight;
+  const LinearGradient<T> of_down(d, c.d_ff, p + at_.down_weight), of_up(c.up_width(), d, p + at_.up_weight);
+  const LinearGradient<T> of_out(d, width, p + at_.o_weight), of_qkv(c.qkv_width(), d, p + at_.qkv_weight);
   accumulate(
       s.layout.layer_size() - split, gradient + split, [&](std::int64_t first, std::int64_t n, T* sums, T* scratch) {
         T* g = sums - split;
@@ -99,18 +103,16 @@ void TrainingPass<T>::backward_layer(std::int64_t layer, T* gradient) {
         T* d_x = d_stream.data() + first * d;
         const NormParameters<T> of_layer = norm(at_.norm2_weight, at_.norm2_bias, p);
         norm_forward(of_layer, n, d, between, normed);
-        gemm<T>(Transpose::no, Transpose::no, n, c.d_ff, d, 1, d_x, d, p + at_.down_weight, c.d_ff, 0, d_activated,
-                c.d_ff);
+        of_down.input(n, d_x, d_activated);
         activation_backward(c.mlp, n, c.d_ff, slot(up, layer, c.up_width()) + first * c.up_width(), d_activated,
                             activated, d_raised);
-        gemm<T>(Transpose::yes, Transpose::no, d, c.d_ff, n, 1, d_x, d, activated, c.d_ff, 1, g + at_.down_weight,
-                c.d_ff);
-        if (at_.down_bias >= 0) add_column_sums(n, d, d_x, g + at_.down_bias);
-        linear_backward(n, c.up_width(), d, normed, p + at_.up_weight, d_raised, g + at_.up_weight,
-                        tensor_at(g, at_.up_bias), d_normed);
+        T* spare = this->gradient_scratch(scratch);
+        of_down.parameters(n, activated, d_x, g + at_.down_weight, tensor_at(g, at_.down_bias), spare);
+        of_up.parameters(n, normed, d_raised, g + at_.up_weight, tensor_at(g, at_.up_bias), spare);
+        of_up.input(n, d_raised, d_normed);
         norm_backward(of_layer, n, d, between, d_normed, d_x, g + at_.norm2_weight, tensor_at(g, at_.norm2_bias));
-        linear_backward(n, d, width, heads + first * width, p + at_.o_weight, d_x, g + at_.o_weight,
-                        tensor_at(g, at_.o_bias), d_attended.data() + first * width);
+        of_out.parameters(n, heads + first * width, d_x, g + at_.o_weight, tensor_at(g, at_.o_bias), spare);
+        of_out.input(n, d_x, d_attended.data() + first * width);
       });
   attention_backward(attention(layer), heads, slot(lse, layer, c.n_heads), d_attended.data(), d_qkv.data(),
                      bias_sums.empty() ? nullptr : bias_sums.data(), attention_pool, threads);
@@ -122,8 +124,9 @@ void TrainingPass<T>::backward_layer(std::int64_t layer, T* gradient) {
     turn_rows(layer, d_rows, first, n, true);
     const NormParameters<T> of_layer = norm(at_.norm1_weight, at_.norm1_bias, p);
     norm_forward(of_layer, n, d, before, normed);
-    linear_backward(n, c.qkv_width(), d, normed, p + at_.qkv_weight, d_rows, g + at_.qkv_weight,
-                    tensor_at(g, at_.qkv_bias), d_normed);
+    of_qkv.parameters(n, normed, d_rows, g + at_.qkv_weight, tensor_at(g, at_.qkv_bias),
+                      this->gradient_scratch(scratch));
+    of_qkv.input(n, d_rows, d_normed);
     norm_backward(of_layer, n, d, before, d_normed, d_stream.data() + first * d, g + at_.norm1_weight,
                   tensor_at(g, at_.norm1_bias));
   });
@@ -148,6 +151,7 @@ double TrainingPass<T>::loss_and_gradient(std::span<const std::int64_t> tokens, 
   std::fill(gradient.begin(), gradient.end(), T{0});
   const auto counted = std::ssize(targets) - std::count(targets.begin(), targets.end(), no_target);
   this->forward(tokens);
+  this->pack_head();
   bias_sums.assign(static_cast<std::size_t>(bias ? batch * c.n_heads * bias->sums_size() : 0), 0);
   const double scale = counted == 0 ? 0 : 1 / static_cast<double>(counted);
   backward_head(targets, scale, gradient.data());

@@ -93,6 +93,7 @@ std::vector<T> Transformer<T>::logits(std::span<const std::int64_t> tokens, std:
   const std::int64_t seq_len = check_tokens(config(), tokens, tokens, batch);
   TransformerPass<T> pass(*state_, batch, seq_len, options);
   pass.forward(tokens);
+  pass.pack_head();
   std::vector<T> logits(tokens.size() * static_cast<std::size_t>(config().vocab_size));
   pass.for_each_block([&](std::int64_t first, std::int64_t n, T* normed) {
     pass.head(first, n, normed, logits.data() + first * config().vocab_size);

@@ -20,7 +20,7 @@ TransformerPass<T>::TransformerPass(const TransformerState<T>& state, std::int64
       c(state.c),
       kept(keeping),
       widest(std::max({c.up_width(), c.qkv_width(), c.vocab_size, c.d_model})),
-      scratch_size(block_rows * (2 * c.d_model + c.d_ff + 2 * widest)) {
+      scratch_size(block_rows * (2 * c.d_model + c.d_ff + 2 * widest) + linear_scratch(widest_in())) {
   const std::int64_t layers = kept ? c.n_layers : 1;
   stream = buffer<T>(rows * c.d_model * (kept ? 2 * c.n_layers + 1 : 1));
   qkv = buffer<T>(layers * rows * c.qkv_width());
@@ -128,15 +128,19 @@ void TransformerPass<T>::forward_layer(std::int64_t layer) {
   const LayerOffsets& at_ = s.layout.in_layer();
   const T* p = s.values.data() + s.layout.layer_begin(layer);
   const std::int64_t d = c.d_model;
+  const LinearMap<T> to_qkv(c.qkv_width(), d, p + at_.qkv_weight, tensor_at(p, at_.qkv_bias));
   for_each_block([&](std::int64_t first, std::int64_t n, T* normed) {
     norm_forward(norm(at_.norm1_weight, at_.norm1_bias, p), n, d, stream_at(2 * layer) + first * d, normed);
     T* to = slot(qkv, layer, c.qkv_width()) + first * c.qkv_width();
-    linear(n, c.qkv_width(), d, normed, p + at_.qkv_weight, tensor_at(p, at_.qkv_bias), to);
+    to_qkv(n, normed, to);
     if (c.qk_norm || c.query_scale || c.qkv_clip) adjust_rows(layer, to, n);
     turn_rows(layer, to, first, n, false);
   });
   T* heads = slot(attended, layer, c.attention_width());
   attention_forward(attention(layer), heads, slot(lse, layer, c.n_heads), attention_pool, threads);
+  const LinearMap<T> to_out(d, c.attention_width(), p + at_.o_weight, tensor_at(p, at_.o_bias));
+  const LinearMap<T> to_up(c.up_width(), d, p + at_.up_weight, tensor_at(p, at_.up_bias));
+  const LinearMap<T> to_down(d, c.d_ff, p + at_.down_weight, tensor_at(p, at_.down_bias));
   for_each_block([&](std::int64_t first, std::int64_t n, T* scratch) {
     T* normed = scratch;
     T* said = normed + block_rows * d;
@@ -151,22 +155,22 @@ void TransformerPass<T>::forward_layer(std::int64_t layer) {
     if (kept) std::copy_n(before, n * d, between);
     const T* attended_rows = heads + first * c.attention_width();
     if (c.post_norms) {
-      linear(n, d, c.attention_width(), attended_rows, p + at_.o_weight, tensor_at(p, at_.o_bias), said);
+      to_out(n, attended_rows, said);
       norm_forward(norm(at_.post1_weight, at_.post1_bias, p), n, d, said, said);
       add_bias(1, n * d, said, between);
     } else {
-      linear(n, d, c.attention_width(), attended_rows, p + at_.o_weight, tensor_at(p, at_.o_bias), between, true);
+      to_out(n, attended_rows, between, true);
     }
     if (!c.parallel_residual) norm_forward(norm2, n, d, between, normed);
-    linear(n, c.up_width(), d, normed, p + at_.up_weight, tensor_at(p, at_.up_bias), raised);
+    to_up(n, normed, raised);
     activation_forward(c.mlp, n, c.d_ff, raised, activated);
     if (kept) std::copy_n(between, n * d, after);
     if (c.post_norms) {
-      linear(n, d, c.d_ff, activated, p + at_.down_weight, tensor_at(p, at_.down_bias), said);
+      to_down(n, activated, said);
       norm_forward(norm(at_.post2_weight, at_.post2_bias, p), n, d, said, said);
       add_bias(1, n * d, said, after);
     } else {
-      linear(n, d, c.d_ff, activated, p + at_.down_weight, tensor_at(p, at_.down_bias), after, true);
+      to_down(n, activated, after, true);
     }
   });
 }
@@ -178,9 +182,14 @@ void TransformerPass<T>::last_norm(std::int64_t first, std::int64_t n, T* normed
 }
 
 template <class T>
+void TransformerPass<T>::pack_head() {
+  to_logits.emplace(c.vocab_size, c.d_model, s.values.data() + s.layout.head);
+}
+
+template <class T>
 void TransformerPass<T>::head(std::int64_t first, std::int64_t n, T* normed, T* logits) {
   last_norm(first, n, normed);
-  linear<T>(n, c.vocab_size, c.d_model, normed, s.values.data() + s.layout.head, nullptr, logits);
+  (*to_logits)(n, normed, logits);
 }
 
 template class TransformerPass<float>;

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "poslab/attention/attention_gradient.h"
 #include "poslab/core/aligned.h"
 #include "poslab/core/pool.h"
 #include "poslab/core/threads.h"
+#include "poslab/models/linear.h"
 #include "poslab/models/parameters.h"
 #include "poslab/models/pointwise.h"
 #include "poslab/models/score_bias.h"
@@ -20,7 +22,7 @@
 namespace poslab {
 
 // Rows that pass through a layer's products together, while they stand in the caches.
-inline constexpr std::int64_t block_rows = 256;
+inline constexpr std::int64_t block_rows = 128;
 
 inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -66,6 +68,8 @@ class TransformerPass {
 
   // What the head sees of rows first .. first + n - 1.
   void last_norm(std::int64_t first, std::int64_t n, T* normed);
+  // Before head(), at each run: its weight may have changed.
+  void pack_head();
   // The logits of rows first .. first + n - 1; their normed input is left in `normed`.
   void head(std::int64_t first, std::int64_t n, T* normed, T* logits);
 
@@ -86,6 +90,10 @@ class TransformerPass {
     const std::int64_t seen = c.is_local(layer) ? local_window : window;
     return {batch, seq_len, c.n_heads, c.n_kv_heads, c.head_dim, seen, bias.get(), slot(qkv, layer, c.qkv_width())};
   }
+  // Of the inputs of linear maps.
+  std::int64_t widest_in() const { return std::max({c.d_model, c.d_ff, c.attention_width()}); }
+  // The end of a task's scratch, for gradients of weights.
+  T* gradient_scratch(T* scratch) const { return scratch + scratch_size - linear_scratch(widest_in()); }
   // Turns the queries and keys of rows first .. first + n - 1, in place.
   void turn_rows(std::int64_t layer, T* qkv_rows, std::int64_t first, std::int64_t n, bool inverse);
 
@@ -100,6 +108,7 @@ class TransformerPass {
   Turns<T> turns, local_turns;
   AlignedBuffer<double> waves;                // [seq_len, d_model]
   std::unique_ptr<LearnedScoreBias<T>> bias;  // made anew at each run: its parameters may have changed
+  std::optional<LinearMap<T>> to_logits;
   AlignedBuffer<T> stream;                  // [2 n_layers + 1, rows, d_model]: before each half of a layer, at the end
   AlignedBuffer<T> qkv, attended, up, lse;  // [n_layers, ...]
 
