@@ -10,6 +10,8 @@
 int main(int argc, char** argv) {
   // Writes report a closed pipe as EPIPE, so that files are tidied up; then the process ends as other filters do.
   std::signal(SIGPIPE, SIG_IGN);
+  // So does a limit on the size of files.
+  std::signal(SIGXFSZ, SIG_IGN);
   poslab::cli::Streams streams;
   streams.out_is_terminal = isatty(STDOUT_FILENO) == 1;
   streams.err_is_terminal = isatty(STDERR_FILENO) == 1;

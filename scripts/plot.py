@@ -496,8 +496,12 @@ def draw(documents, options):
             return sweep_lines(documents, options)
         return heat_map(documents[0], options.y or ("values" if "values" in vectors else vectors[0]))
     view = view_of(documents)
-    words = columns_of(rows, lambda value: isinstance(value, str))
     inner = view.inner_x if len({r.get(view.x) for r in rows}) == 1 else None
+    if experiment == "perplexity" and (options.x or inner or view.x) == "length":
+        documents = [d | {"rows": whole_lengths(d["rows"])} for d in documents]
+        rows = [r for d in documents for r in d["rows"]]
+        numbers = columns_of(rows, is_number)
+    words = columns_of(rows, lambda value: isinstance(value, str))
     x = first_known(options.x, inner, view.x, next(iter(rows[0]), None), *numbers, among=numbers + words)
     rest = [n for n in numbers if n != x]
     y = first_known(options.y, view.y, *rest, among=columns_of(rows, is_drawable))
@@ -505,6 +509,21 @@ def draw(documents, options):
         raise BadInput("the rows hold no two numbers to draw against each other"
                        + (f", only: {', '.join(numbers)}" if numbers else ""))
     return bars(documents[0], x, y) if x in words else row_curves(documents, x, y, options)
+
+
+def whole_lengths(rows):
+    """perplexity's buckets of positions put together: a row for each length and control, by the tokens scored."""
+    whole = {}
+    for row in rows:
+        if is_number(row.get("mean_nll")) and is_number(row.get("tokens")):
+            whole.setdefault((row.get("length"), row.get("control")), []).append(row)
+    merged = []
+    for (length, control), buckets in whole.items():
+        tokens = sum(b["tokens"] for b in buckets)
+        nll = math.fsum(b["mean_nll"] * b["tokens"] for b in buckets) / tokens
+        merged.append({"length": length, "control": control, "mean_nll": nll, "perplexity": math.exp(nll),
+                       "tokens": tokens})
+    return merged
 
 
 def first_known(asked, *others, among):

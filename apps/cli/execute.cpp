@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <utility>
 
 #include "cli/arguments.h"
 #include "cli/build_info.h"
@@ -23,6 +25,7 @@
 #include "cli/sweep.h"
 #include "cli/text.h"
 #include "poslab/core/blas.h"
+#include "poslab/core/interrupt.h"
 #include "poslab/core/threads.h"
 #include "poslab/formats/npy.h"
 #include "poslab/kernels/isa.h"
@@ -147,12 +150,13 @@ std::vector<std::pair<std::string, Value>> context_of(const Invocation& call,
           {"elapsed_s", elapsed}};
 }
 
-Document run_point(const Experiment& experiment, const Invocation& call, Record record,
-                   const std::function<void(double)>& progress) {
+// `context` tells how to show the progress; its number of threads is the invocation's.
+Document run_point(const Experiment& experiment, const Invocation& call, Record record, RunContext context) {
   const auto started = std::chrono::system_clock::now();
   const auto clock = Clock::now();
   Document document{experiment.name, experiment.params, experiment.summary, experiment.row, std::move(record), {}, {}};
-  document.report = experiment.run(document.params, RunContext{call.threads, progress});
+  context.threads = call.threads;
+  document.report = experiment.run(document.params, context);
   document.context = context_of(call, started, std::chrono::duration<double>(Clock::now() - clock).count());
   return document;
 }
@@ -251,7 +255,10 @@ int run_single(const Experiment& experiment, const Invocation& call, const Strea
   std::optional<Progress> bar;
   bar.emplace(streams.err_is_terminal && !call.options.quiet, streams.err, experiment.name);
   const auto progress = [&](double fraction) { bar->update(fraction); };
-  Document document = run_point(experiment, call, call.base, progress);
+  RunContext context;
+  context.progress = progress;
+  context.status = [&](const std::string& words) { bar->status(words); };
+  Document document = run_point(experiment, call, call.base, context);
   if (npy) save_tensor(document, *npy, progress);
   bar.reset();
   for (const std::string& line : document.report.notes) note(line);
@@ -297,12 +304,28 @@ int run_sweep(const Experiment& experiment, const Invocation& call, const Stream
   CsvWriter csv(leading_params(experiment, call, &sweep), target.sink(), call.threads);
   SummaryTable summaries(experiment, sweep.swept_params(), style);
   Progress bar(streams.err_is_terminal && !call.options.quiet, streams.err, experiment.name);
+  std::mutex advancing;
+  double advanced = 0;  // points done, running ones by their share
+  const auto advance = [&](double by) {
+    const std::lock_guard lock(advancing);
+    advanced += by;
+    bar.update(advanced / static_cast<double>(points.size()));
+  };
   bool all_expected = true;
   std::vector<std::string> notes_told;
 
   const auto failure_at = [&](std::int64_t i, const std::exception& error) {
     const Record record = sweep.point(call.base, points[static_cast<std::size_t>(i)]);
     return std::runtime_error(fmt::format("at {}: {}", sweep.describe(record), error.what()));
+  };
+  // Where an experiment stops in good order at a signal, what it then returns is no point of a sweep, and no other
+  // begins.
+  const auto refuse_if_interrupted = [&] {
+    if (!interrupt_requested()) return;
+    const bool kept = target.file() && target.file()->regular() && call.format == Format::ndjson;
+    throw std::runtime_error(
+        kept ? fmt::format("interrupted; {} keeps the finished points, --resume goes on", target.file()->partial_path())
+             : "interrupted");
   };
   const auto compute = [&](std::int64_t i) {
     Record record = sweep.point(call.base, points[static_cast<std::size_t>(i)]);
@@ -311,10 +334,18 @@ int run_sweep(const Experiment& experiment, const Invocation& call, const Stream
       point.line = line->text;
       point.verdict = line->verdict;
       point.resumed = true;
+      advance(1);
       return point;
     }
+    refuse_if_interrupted();
+    double share = 0;
+    RunContext context;
+    context.progress = [&](double now) { advance(now - std::exchange(share, now)); };
+    context.status = [&](const std::string& words) { bar.status(words); };
     try {
-      Document document = run_point(experiment, call, std::move(record), [](double) {});
+      Document document = run_point(experiment, call, std::move(record), context);
+      refuse_if_interrupted();
+      advance(1 - share);
       point.verdict = verdict_of(document);
       if (call.format == Format::ndjson) {
         limit_json(document, false, note);
@@ -323,6 +354,7 @@ int run_sweep(const Experiment& experiment, const Invocation& call, const Stream
       }
       point.document = std::move(document);
     } catch (const std::exception& error) {
+      refuse_if_interrupted();
       throw failure_at(i, error);
     }
     return point;
@@ -352,7 +384,6 @@ int run_sweep(const Experiment& experiment, const Invocation& call, const Stream
     } else {
       summaries.add(*point.document);
     }
-    bar.update(static_cast<double>(i + 1) / static_cast<double>(points.size()));
   };
   const auto finish = [&] {
     if (call.format == Format::text) target.writer().write(summaries.text());
@@ -411,13 +442,18 @@ void execute_embedded(const Experiment& experiment, std::string_view config, std
                       const Streams& streams, bool color, std::string& out) {
   Invocation call;
   for (const FieldSpec& field : experiment.params) call.base.push_back(field.fallback);
-  for (const auto& [index, value] : parse_config(config, source, experiment).values) call.base[index] = value;
+  const Config read = parse_config(config, source, experiment);
+  for (const auto& [index, value] : read.values) call.base[index] = value;
   call.threads = available_cores();
-  const Document document = run_point(experiment, call, call.base, [](double) {});
-  if (format == Format::text) {
-    out += text_document(document, experiment, {streams.width, color});
-  } else {
-    write_json(document, JsonStyle::one_line, [&](std::string_view text) { out += text; });
+  const Sweep sweep(experiment, read.sweeps, call.base, [](const std::string&) {});
+  for (std::int64_t p = 0; p < sweep.size(); ++p) {
+    const Document document = run_point(experiment, call, sweep.point(call.base, p), {});
+    if (format == Format::text) {
+      if (p > 0) out += '\n';
+      out += text_document(document, experiment, {streams.width, color});
+    } else {
+      write_json(document, JsonStyle::one_line, [&](std::string_view text) { out += text; });
+    }
   }
 }
 

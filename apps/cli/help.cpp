@@ -20,7 +20,7 @@ constexpr std::array<Command, 4> command_table{{
     {"bench", "how near the machine's limit the kernels run here, each beside what bounds it"},
     {"generate", "print the man page or a shell's completions: man, complete-bash, complete-zsh, complete-fish"},
     {"list", "which experiments are there, with every field's type, unit and help (--format json)"},
-    {"tour", "the lesson in five steps: order blindness, seats, waves, turns, gaps"},
+    {"tour", "the lesson in steps: order blindness, seats, waves, turns, gaps, and a study of longer texts"},
 }};
 
 constexpr std::array<std::string_view, 4> kinds{"man", "complete-bash", "complete-zsh", "complete-fish"};
@@ -188,7 +188,8 @@ bool is_path(const FieldSpec& field) {
 // Words offered after a command that is no experiment.
 std::string command_words(std::string_view name) {
   if (name == "generate") return fmt::format("{}", fmt::join(kinds, " "));
-  if (name == "list" || name == "tour") return "--format";
+  if (name == "list") return "--format";
+  if (name == "tour") return "--format --study";
   if (name == "bench") return fmt::format("{}", fmt::join(flags_of(bench()), " "));
   return {};
 }

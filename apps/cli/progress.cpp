@@ -31,6 +31,12 @@ Progress::~Progress() {
   if (visible_) put(fd_, "\r\x1b[K");
 }
 
+void Progress::status(const std::string& words) {
+  if (!on_) return;
+  const std::lock_guard lock(mutex_);
+  status_ = words;
+}
+
 void Progress::update(double fraction) {
   if (!on_) return;
   const std::lock_guard lock(mutex_);
@@ -45,8 +51,8 @@ void Progress::update(double fraction) {
   for (int i = 0; i < width; ++i) bar += i < fraction * width ? "█" : "░";
   std::string text = fmt::format("\r\x1b[K{} {} {:3.0f}%", label_, bar, 100 * fraction);
   if (fraction > 0) {
-    text +=
-        fmt::format("  {:.3g}%/s  {} left", 100 * fraction / elapsed, duration(elapsed * (1 - fraction) / fraction));
+    text += fmt::format("  {}  {} left", status_.empty() ? fmt::format("{:.3g}%/s", 100 * fraction / elapsed) : status_,
+                        duration(elapsed * (1 - fraction) / fraction));
   }
   put(fd_, text);
 }

@@ -20,12 +20,14 @@ struct TourOptions {
   std::optional<std::string> output;
   Color color = Color::auto_;
   bool quiet = false;
+  bool study = false;
 
   static void fields(auto& self, auto&& field) {
     field("format", self.format, "text for a reader, json for one document per line");
     field("output", self.output, "write to this file instead of stdout");
     field("color", self.color, "colours in text output");
     field("quiet", self.quiet, "nothing on stderr");
+    field("study", self.study, "also run the last step, which trains models for minutes");
   }
 };
 
@@ -39,6 +41,11 @@ std::string heading(std::string_view file) {
   return fmt::format("{}. {}", name.substr(0, dash), title);
 }
 
+// A config that sweeps is a study of minutes; the others are experiments of a moment.
+bool is_study(std::string_view config, std::string_view name, const Experiment& experiment) {
+  return !parse_config(config, name, experiment).sweeps.empty();
+}
+
 }  // namespace
 
 int run_tour(std::span<const std::string> words, const Streams& streams) {
@@ -48,7 +55,8 @@ int run_tour(std::span<const std::string> words, const Streams& streams) {
     Writer out(streams.out, "standard output");
     out.write(
         "poslab tour: the lesson, experiment by experiment\n\n"
-        "usage: poslab tour [--format text|json] [--output FILE] [--color auto|always|never]\n"
+        "usage: poslab tour [--study] [--format text|json] [--output FILE] [--color auto|always|never]\n"
+        "--study also runs the last step, a study that trains models for minutes\n"
         "example: poslab tour\n");
     out.flush();
     return 0;
@@ -82,7 +90,11 @@ int run_tour(std::span<const std::string> words, const Streams& streams) {
       text += fmt::format("{}\n{}\n\n", title, std::string(title.size(), '='));
     }
     first = false;
-    execute_embedded(*experiment, config, name, reader ? Format::text : Format::json, streams, color, text);
+    if (options.study || !is_study(config, name, *experiment)) {
+      execute_embedded(*experiment, config, name, reader ? Format::text : Format::json, streams, color, text);
+    } else if (reader) {
+      text += fmt::format("{}\nIt trains models for minutes: poslab tour --study runs it too.\n", experiment->question);
+    }
     out.write(text);
     out.flush();
   }

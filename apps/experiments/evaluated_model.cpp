@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "experiments/token_rate.h"
 #include "poslab/formats/tokenizer.h"
 #include "poslab/models/checkpoint_config.h"
 #include "poslab/models/corpus.h"
@@ -80,9 +81,13 @@ EvaluatedModel load_evaluated_model(const std::optional<std::string>& folder, Ta
   options.learning_rate = 5e-3;
   options.seed = seed;
   options.threads = context.threads;
-  train(model, *task_source(own), options, {}, std::nullopt, [&](const TrainedStep& step) {
+  TokenRate rate;
+  const TrainResult trained = train(model, *task_source(own), options, {}, std::nullopt, [&](const TrainedStep& step) {
+    rate.add(static_cast<double>(options.batch_size * options.seq_len));
+    context.status(fmt::format("training, loss {:.3f}, {}", step.loss, rate.words()));
     context.progress(static_cast<double>(step.step) / static_cast<double>(own_steps));
   });
+  if (trained.interrupted) throw std::runtime_error("[model] interrupted while training a small model.");
   return {std::move(model),
           {},
           fmt::format("a small model trained here on {} ({} steps)", to_word(own), own_steps),

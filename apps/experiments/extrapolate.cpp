@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -13,11 +13,14 @@
 
 #include "experiments/evaluated_model.h"
 #include "experiments/experiment.h"
+#include "experiments/kept_result.h"
+#include "experiments/study_material.h"
+#include "experiments/token_rate.h"
 #include "poslab/core/student.h"
-#include "poslab/models/corpus.h"
 #include "poslab/models/evaluate.h"
 #include "poslab/models/tasks.h"
 #include "poslab/models/trainer.h"
+#include "poslab/report/document.h"
 
 namespace poslab {
 namespace {
@@ -35,6 +38,7 @@ struct Params {
   std::vector<RopeType> extend_types;
   std::vector<std::int64_t> extend_steps = {0};
   std::int64_t extend_multiple = 4;
+  std::optional<std::string> save;
 
   static void fields(auto& self, auto&& field) {
     field("encodings", self.encodings, "what tells positions apart, one model each");
@@ -54,6 +58,8 @@ struct Params {
     field("extend_steps", self.extend_steps,
           "steps of further training with each scaling, 0: none, at the longer length and the same tokens per step");
     field("extend_multiple", self.extend_multiple, "how many times the length the scalings aim at");
+    field("save", self.save,
+          "folder that keeps what is finished, by encoding and seed: the same study goes on from it; absent: none");
   }
 };
 
@@ -146,58 +152,6 @@ void check(const Params& p) {
   }
 }
 
-// What models learn from and what they are asked.
-class Material {
- public:
-  explicit Material(const Params& p) : p_(p), task_(p.task.value_or(Task::passkey)) {
-    if (!p.text) {
-      source_ = task_source(task_);
-      return;
-    }
-    const std::string text = read_text(*p.text);
-    const Vocabulary vocabulary = Vocabulary::characters_of(text);
-    std::vector<std::int64_t> tokens = vocabulary.encode(text);
-    const std::ptrdiff_t held_out = std::ssize(tokens) / 10;
-    held_out_ = next_tokens(std::span(tokens).last(static_cast<std::size_t>(held_out)));
-    tokens.resize(tokens.size() - static_cast<std::size_t>(held_out));
-    // Further training reads longer stretches.
-    const std::int64_t longest = p.seq_len * (p.extend_types.empty() ? 1 : p.extend_multiple);
-    source_ = text_source(std::move(tokens), vocabulary.size(), longest);
-  }
-
-  const BatchSource& source() const { return *source_; }
-  std::string name() const { return p_.text ? *p_.text : fmt::format("task {}", to_word(task_)); }
-
-  // Whole windows of `length`; a task's are drawn from a seed that no run of training uses for its batches.
-  EvaluationText asked(std::int64_t length) const {
-    const std::int64_t n = std::max<std::int64_t>(1, p_.positions / length);
-    if (p_.text) {
-      EvaluationText text = held_out_;
-      const auto size = static_cast<std::size_t>(std::min(n, held_out_.size() / length) * length);
-      if (size == 0) {
-        refuse(fmt::format("the last tenth of the text has {} tokens, too few for a length of {}.",
-                           held_out_.size() + 1, length));
-      }
-      text.tokens.resize(size);
-      text.targets.resize(size);
-      return text;
-    }
-    constexpr std::int64_t seed = 0x5eed;
-    EvaluationText text;
-    text.tokens.resize(static_cast<std::size_t>(n * length));
-    text.targets.resize(text.tokens.size());
-    Generator generator(seed);
-    source_->draw(generator, n, length, text.tokens, text.targets);
-    return text;
-  }
-
- private:
-  const Params& p_;
-  const Task task_;
-  std::unique_ptr<BatchSource> source_;
-  EvaluationText held_out_;
-};
-
 TransformerConfig study_config(const Params& p, PositionEncoding encoding, std::int64_t vocab_size) {
   TransformerConfig c;
   c.vocab_size = vocab_size;
@@ -228,6 +182,20 @@ Transformer<float> rescaled(const Params& p, const Transformer<float>& model, Ro
   return out;
 }
 
+// All that a model's results depend on beside its encoding and its seed.
+std::map<std::string, std::string> made_with(const Params& p, const StudyMaterial& material) {
+  Params shared = p;
+  shared.encodings.clear();
+  shared.seeds.clear();
+  shared.save.reset();
+  const std::vector<FieldSpec> fields = field_specs<Params>();
+  const Record values = to_record(shared);
+  std::map<std::string, std::string> made;
+  for (std::size_t i = 0; i < fields.size(); ++i) append_json(made[fields[i].name], values[i]);
+  made["text read"] = material.identity();
+  return made;
+}
+
 // One model of the study, before its results are compared.
 struct Variant {
   PositionEncoding encoding;
@@ -253,14 +221,16 @@ std::vector<Variant> variants_of(const Params& p, PositionEncoding encoding) {
 
 class Study {
  public:
-  Study(const Params& p, const RunContext& context) : p_(p), context_(context), material_(p) {
+  Study(const Params& p, const RunContext& context)
+      : p_(p),
+        context_(context),
+        // Further training reads longer stretches.
+        material_(p.text, p.task.value_or(Task::passkey),
+                  p.seq_len * (p.extend_types.empty() ? 1 : p.extend_multiple)) {
     for (std::int64_t multiple : p.multiples) asked_.emplace(p.seq_len * multiple, EvaluationText());
-    for (auto& [length, text] : asked_) text = material_.asked(length);
-    for (PositionEncoding encoding : p.encodings) {
-      total_steps_ += p.steps;
-      for (const Variant& variant : variants_of(p, encoding)) total_steps_ += variant.extra_steps;
-    }
-    total_steps_ *= std::ssize(p.seeds);
+    for (auto& [length, text] : asked_) text = material_.asked(length, p.positions);
+    if (p.save) made_with_ = made_with(p, material_);
+    for (PositionEncoding encoding : p.encodings) work_ += work_of(encoding) * static_cast<double>(p.seeds.size());
   }
 
   // Rows by encoding, scaling, steps, seed and length.
@@ -272,23 +242,18 @@ class Study {
     for (PositionEncoding encoding : p_.encodings) {
       const std::vector<Variant> variants = variants_of(p_, encoding);
       std::vector<std::vector<Row>> rows(variants.size());
+      const TransformerConfig config = study_config(p_, encoding, material_.source().vocab_size());
       for (std::int64_t seed : p_.seeds) {
-        Transformer<float> model = new_model(study_config(p_, encoding, material_.source().vocab_size()), seed);
-        train_on(model, seed, p_.steps, p_.seq_len);
-        for (std::size_t v = 0; v < variants.size(); ++v) {
-          const Variant& variant = variants[v];
-          if (!variant.scaling) {
-            evaluate(model, variant, seed, rows[v]);
-            continue;
+        const std::vector<double> scores = scores_of(config, variants, seed);
+        for (std::size_t v = 0, at = 0; v < variants.size(); ++v) {
+          for (const auto& asked : asked_) {
+            rows[v].push_back(row_of(config, variants[v], seed, asked.first, std::span(scores).subspan(at, n_scores)));
+            at += n_scores;
           }
-          Transformer<float> longer = rescaled(p_, model, *variant.scaling);
-          if (variant.extra_steps > 0) {
-            train_on(longer, seed, variant.extra_steps, p_.seq_len * p_.extend_multiple);
-          }
-          evaluate(longer, variant, seed, rows[v]);
         }
-        summary_.parameters = model.layout().size();
+        for (const Variant& variant : variants) summary_.trained_models += !variant.scaling || variant.extra_steps > 0;
       }
+      summary_.parameters = ParameterLayout(config).size();
       for (std::vector<Row>& of_variant : rows) {
         compare(of_variant);
         report_.rows.insert(report_.rows.end(), of_variant.begin(), of_variant.end());
@@ -299,6 +264,55 @@ class Study {
   }
 
  private:
+  // What a row keeps of an evaluation: mean_nll, accuracy, tokens.
+  static constexpr std::size_t n_scores = 3;
+
+  // Of one seed, by variant and length; from the folder where they are finished.
+  std::vector<double> scores_of(const TransformerConfig& config, const std::vector<Variant>& variants,
+                                std::int64_t seed) {
+    std::optional<KeptResult> result;
+    if (p_.save) {
+      result.emplace(*p_.save, fmt::format("{}-seed{}", to_word(config.encoding), seed), made_with_);
+      if (auto kept = result->find(variants.size() * asked_.size() * n_scores)) {
+        work_ -= work_of(config.encoding);
+        return *std::move(kept);
+      }
+    }
+    std::vector<double> scores;
+    Transformer<float> model = new_model(config, seed);
+    train_on(model, seed, p_.steps, p_.seq_len);
+    for (const Variant& variant : variants) {
+      if (!variant.scaling) {
+        evaluate(model, seed, scores);
+        continue;
+      }
+      Transformer<float> longer = rescaled(p_, model, *variant.scaling);
+      if (variant.extra_steps > 0) train_on(longer, seed, variant.extra_steps, p_.seq_len * p_.extend_multiple);
+      evaluate(longer, seed, scores);
+    }
+    if (result) result->keep(scores);
+    return scores;
+  }
+
+  // Tokens that one seed's models read, thrice those they learn from.
+  double work_of(PositionEncoding encoding) const {
+    double tokens = 0;
+    for (const Variant& variant : variants_of(p_, encoding)) {
+      const std::int64_t steps = variant.scaling ? variant.extra_steps : p_.steps;
+      tokens += 3 * static_cast<double>(steps * p_.batch_size * p_.seq_len);
+      for (const auto& asked : asked_) tokens += static_cast<double>(asked.second.size());
+    }
+    return tokens;
+  }
+
+  void advance(const Transformer<float>& model, std::int64_t seed, double tokens, double work,
+               const std::string& words) {
+    rate_.add(tokens);
+    done_ += work;
+    context_.status(fmt::format("{} seed {}{}, {}", to_word(model.config().encoding), seed, words, rate_.words()));
+    context_.progress(done_ / std::max(work_, done_));
+  }
+
   void train_on(Transformer<float>& model, std::int64_t seed, std::int64_t steps, std::int64_t length) {
     TrainOptions options;
     options.steps = steps;
@@ -308,42 +322,56 @@ class Study {
     options.warmup = std::clamp<std::int64_t>(steps / 10, 1, 100);
     options.seed = seed;
     options.threads = context_.threads;
+    const auto tokens = static_cast<double>(options.batch_size * length);
     const TrainResult result = train(model, material_.source(), options, {}, std::nullopt, [&](const TrainedStep& s) {
-      context_.status(fmt::format("{} seed {}: loss {:.3f}", to_word(model.config().encoding), seed, s.loss));
-      context_.progress(static_cast<double>(++steps_done_) / static_cast<double>(total_steps_));
+      advance(model, seed, tokens, 3 * tokens, fmt::format(": loss {:.3f}", s.loss));
     });
-    if (result.interrupted) throw std::runtime_error("[extrapolate] interrupted.");
-    ++summary_.trained_models;
+    if (result.interrupted) {
+      throw std::runtime_error(
+          p_.save ? fmt::format("[extrapolate] interrupted; {} keeps what is finished, and the same study goes on.",
+                                *p_.save)
+                  : "[extrapolate] interrupted.");
+    }
   }
 
-  void evaluate(const Transformer<float>& model, const Variant& variant, std::int64_t seed,
-                std::vector<Row>& rows) const {
+  void evaluate(const Transformer<float>& model, std::int64_t seed, std::vector<double>& scores) {
     for (const auto& [length, text] : asked_) {
-      Row row;
-      row.encoding = variant.encoding;
-      row.scaling = variant.scaling;
-      row.extra_steps = variant.extra_steps;
-      row.seed = seed;
-      row.length = length;
-      if (const std::optional<std::string> refused = past_the_table(model.config(), length)) {
-        row.note = *refused;
-      } else {
-        ForwardOptions options;
-        options.threads = context_.threads;
-        std::vector<double> nll;
-        double right = 0;
-        for (const ScoredToken& token :
-             score_windows<float>(model, text, covering_chunks(text.size(), length), options)) {
-          nll.push_back(token.nll);
-          right += token.right;
-        }
-        const MeanLoss loss = mean_loss(nll);
-        row.mean_nll = loss.mean_nll;
-        row.tokens = loss.tokens;
-        row.accuracy = right / static_cast<double>(loss.tokens);
+      if (past_the_table(model.config(), length)) {
+        scores.insert(scores.end(), n_scores, std::numeric_limits<double>::quiet_NaN());
+        continue;
       }
-      rows.push_back(std::move(row));
+      ForwardOptions options;
+      options.threads = context_.threads;
+      std::vector<double> nll;
+      double right = 0;
+      for (const ScoredToken& token :
+           score_windows<float>(model, text, covering_chunks(text.size(), length), options)) {
+        nll.push_back(token.nll);
+        right += token.right;
+      }
+      const MeanLoss loss = mean_loss(nll);
+      const auto tokens = static_cast<double>(loss.tokens), read = static_cast<double>(text.size());
+      scores.insert(scores.end(), {loss.mean_nll, right / tokens, tokens});
+      advance(model, seed, read, read, " evaluated");
     }
+  }
+
+  static Row row_of(const TransformerConfig& config, const Variant& variant, std::int64_t seed, std::int64_t length,
+                    std::span<const double> scores) {
+    Row row;
+    row.encoding = variant.encoding;
+    row.scaling = variant.scaling;
+    row.extra_steps = variant.extra_steps;
+    row.seed = seed;
+    row.length = length;
+    if (const std::optional<std::string> refused = past_the_table(config, length)) {
+      row.note = *refused;
+      return row;
+    }
+    row.mean_nll = scores[0];
+    row.accuracy = scores[1];
+    row.tokens = static_cast<std::int64_t>(scores[2]);
+    return row;
   }
 
   // Fills what the rows of one variant say about its seeds, alone and beside the first encoding's.
@@ -418,11 +446,13 @@ class Study {
 
   const Params& p_;
   const RunContext& context_;
-  const Material material_;
+  const StudyMaterial material_;
   std::map<std::int64_t, EvaluationText> asked_;                  // by length
   std::map<std::pair<std::int64_t, std::int64_t>, double> base_;  // by seed and length: the first variant's loss
   std::vector<Variant> variants_;
-  std::int64_t total_steps_ = 0, steps_done_ = 0;
+  double work_ = 0, done_ = 0;  // tokens; see work_of
+  TokenRate rate_;
+  std::map<std::string, std::string> made_with_;
   Summary summary_;
   TypedReport<Summary, Row> report_;
 };

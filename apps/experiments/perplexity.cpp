@@ -14,6 +14,7 @@
 #include "experiments/experiment.h"
 #include "experiments/model_rope.h"
 #include "experiments/rope_params.h"
+#include "experiments/token_rate.h"
 #include "poslab/models/evaluate.h"
 
 namespace poslab {
@@ -235,11 +236,14 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
 
   EvaluationText text;
   std::vector<double> control;
+  TokenRate rate;
   for (std::size_t i = 0; i < s.lengths.size(); ++i) {
     const std::int64_t length = s.lengths[i];
     const double n_passes = 2 * static_cast<double>(s.lengths.size());
-    const auto progress = [&](double pass) {
-      return [&context, n_passes, before, done = 2 * static_cast<double>(i) + pass](double share) {
+    const auto progress = [&](double pass, std::int64_t tokens) {
+      return [&, tokens, done = 2 * static_cast<double>(i) + pass, last = 0.0](double share) mutable {
+        rate.add(static_cast<double>(tokens) * (share - std::exchange(last, share)));
+        context.status(rate.words());
         context.progress(before + (1 - before) * (done + share) / n_passes);
       };
     };
@@ -252,7 +256,7 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
     // A running text is the same at every length.
     if (i == 0 || source.is_task()) {
       text = source.of_length(length);
-      control = score_control(loaded.model, text, context.threads, progress(0));
+      control = score_control(loaded.model, text, context.threads, progress(0, text.size()));
     }
     s.text_length = text.size();
     const auto windows =
@@ -274,7 +278,8 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
     } else {
       const ForwardOptions options{
           .rope = rope.frequencies, .attention_window = s.resolved_window, .threads = context.threads};
-      for (const ScoredToken& token : score_windows<float>(loaded.model, text, windows, options, progress(1))) {
+      for (const ScoredToken& token :
+           score_windows<float>(loaded.model, text, windows, options, progress(1, std::ssize(windows) * length))) {
         losses.positions.push_back(token.position);
         losses.nll.push_back(token.nll);
         losses.control.push_back(control[static_cast<std::size_t>(token.index)]);

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <optional>
 #include <stdexcept>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "experiments/experiment.h"
+#include "experiments/token_rate.h"
 #include "poslab/models/checkpoint.h"
 #include "poslab/models/corpus.h"
 #include "poslab/models/tasks.h"
@@ -339,14 +339,13 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
   options.save = p.save.value_or("");
   options.save_every = p.save_every;
 
-  const auto started = std::chrono::steady_clock::now();
+  TokenRate rate;
   std::int64_t steps_here = 0;
-  double tokens_per_second = 0;
   const TrainResult trained =
       train(model, *data.source, options, data.notes, p.continue_from, [&](const TrainedStep& step) {
-        const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started;
-        tokens_per_second = static_cast<double>(++steps_here * p.batch_size * seq_len) / elapsed.count();
-        context.status(fmt::format("loss {:.3f}, {:.0f} tokens/s", step.loss, tokens_per_second));
+        ++steps_here;
+        rate.add(static_cast<double>(p.batch_size * seq_len));
+        context.status(fmt::format("loss {:.3f}, {}", step.loss, rate.words()));
         context.progress(static_cast<double>(step.step) / static_cast<double>(p.steps));
       });
 
@@ -380,8 +379,8 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
   picture.series.push_back(std::move(curve));
   report.pictures.push_back(std::move(picture));
   if (steps_here > 0) {
-    report.notes.push_back(fmt::format("{} steps in this process, {:.0f} tokens/s with {} threads", steps_here,
-                                       tokens_per_second, context.threads));
+    report.notes.push_back(
+        fmt::format("{} steps in this process, {} with {} threads", steps_here, rate.words(), context.threads));
   }
   return report;
 }

@@ -56,8 +56,9 @@ class Commands(ProcessTest):
 
     def test_tour_as_text_is_for_a_reader(self):
         text = self.poslab("tour")
-        for part in ("-5.228169612714955"[:7], "2.236"):
+        for part in ("-5.228169612714955"[:7], "2.236", "6. Past the trained length", "poslab tour --study"):
             self.assertIn(part, text)
+        self.assertNotIn("nats/token", text)  # the study trains for minutes: only where it is asked for
 
 
 class Formats(ProcessTest):

@@ -105,6 +105,22 @@ class Axes(unittest.TestCase):
         self.assertEqual(legend_words(axes), ["rope type linear", "control yes", "rope type yarn", "trained length 4"])
         self.assertEqual(list(axes.lines[0].get_xdata()), [3, 7])
 
+    def test_perplexity_of_one_length_goes_by_position_and_of_several_by_length(self):
+        def rows(*lengths):
+            return [{"length": n, "position_first": f, "position_last": l, "mean_nll": nll, "stderr": 0.1,
+                     "perplexity": math.exp(nll), "tokens": tokens, "control": control}
+                    for n in lengths for control in (False, True)
+                    for f, l, nll, tokens in ((0, 63, 3.0, 64), (64, n - 1, 1.0, n - 64))]
+        axes = figure_of(document("perplexity", rows(256))).axes[0]
+        self.assertEqual(axes.get_xlabel(), "position last")
+        curves = [line for line in axes.lines if line.get_linestyle() != "None"]  # not the caps of error bars
+        self.assertEqual([list(line.get_xdata()) for line in curves], [[63, 255]] * 2)
+        self.assertEqual(list(curves[0].get_ydata()), [3.0, 1.0])
+        axes = figure_of(document("perplexity", rows(128, 256))).axes[0]
+        self.assertEqual(axes.get_xlabel(), "length")
+        self.assertEqual([list(line.get_xdata()) for line in axes.lines], [[128, 256]] * 2)
+        self.assertEqual(list(axes.lines[0].get_ydata()), [2.0, 1.5])  # buckets weigh by their tokens
+
     def test_null_leaves_a_gap(self):
         rows = [{"distance": d, "score": None if d == 1 else 1.0} for d in range(3)]
         line, = figure_of(document("rope-score", rows)).axes[0].lines

@@ -1,16 +1,10 @@
 #include "poslab/models/checkpoint.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <filesystem>
 #include <stdexcept>
 #include <utility>
@@ -121,24 +115,7 @@ CheckpointFolder::CheckpointFolder(const std::string& folder) : folder_(folder) 
           fmt::format("[checkpoint] {} exists and is no checkpoint; choose a new folder.", folder_));
     }
   }
-  const std::string lock = folder_ + ".lock";
-  // Again when the file was removed by the run that held it, between opening and locking.
-  for (struct stat held{}, named{}; lock_ < 0;) {
-    lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (lock_ < 0) throw std::runtime_error(fmt::format("cannot write {}: {}", folder_, std::strerror(errno)));
-    if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-      ::close(lock_);
-      throw std::runtime_error(fmt::format("cannot write {}: another run is writing it", folder_));
-    }
-    if (::fstat(lock_, &held) == 0 && ::stat(lock.c_str(), &named) == 0 && held.st_ino == named.st_ino) break;
-    ::close(lock_);
-    lock_ = -1;
-  }
-}
-
-CheckpointFolder::~CheckpointFolder() {
-  ::unlink((folder_ + ".lock").c_str());
-  ::close(lock_);
+  lock_.emplace(folder_);
 }
 
 template <class T>

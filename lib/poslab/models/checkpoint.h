@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "poslab/core/folder_lock.h"
 #include "poslab/models/adamw.h"
 #include "poslab/models/checkpoint_config.h"
 #include "poslab/models/transformer.h"
@@ -44,9 +46,6 @@ class CheckpointFolder {
   // Throws std::runtime_error "cannot write FOLDER: ..." when another process holds it, when it is a file, or when its
   // parent cannot be written; std::invalid_argument when it exists and holds anything but a checkpoint.
   explicit CheckpointFolder(const std::string& folder);
-  ~CheckpointFolder();
-  CheckpointFolder(const CheckpointFolder&) = delete;
-  CheckpointFolder& operator=(const CheckpointFolder&) = delete;
 
   // Throws std::runtime_error "cannot write ..."; the checkpoint before it then is still there.
   template <class T>
@@ -54,7 +53,7 @@ class CheckpointFolder {
 
  private:
   std::string folder_;
-  int lock_ = -1;
+  std::optional<FolderLock> lock_;
 };
 
 }  // namespace poslab

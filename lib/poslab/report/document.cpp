@@ -318,7 +318,11 @@ void CsvWriter::write(const Document& document) {
   bool any = false;
   for (std::size_t index : leading_) {
     cell_break(header);
-    header += document.param_fields[index].name;
+    const std::string& name = document.param_fields[index].name;
+    // A parameter with a row field's name is told apart as in JSON: params.tokens, tokens.
+    const bool shared =
+        has_rows && std::any_of(specs.begin(), specs.end(), [&](const FieldSpec& field) { return field.name == name; });
+    header += shared ? "params." + name : name;
     if (any) leading_cells += ',';
     any = true;
     append_cell(leading_cells, document.params[index]);

@@ -41,7 +41,7 @@ enum class JsonStyle { pretty, one_line };
 void write_json(const Document& document, JsonStyle style, const TextSink& sink, int threads = 1);
 
 // CSV: a header and a line per row. A document without rows gives one line of its summary's scalars.
-// `leading` are indices into the parameters whose columns come first.
+// `leading_params` are indices into the parameters whose columns come first; one named like a row field is params.NAME.
 class CsvWriter {
  public:
   CsvWriter(std::vector<std::size_t> leading_params, TextSink sink, int threads = 1);

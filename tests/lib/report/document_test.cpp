@@ -107,6 +107,14 @@ TEST_CASE("CSV has a column per list entry, empty cells for absent values, and s
         "n,order,i,score,values_0,values_1\n3,\"2,0,1\",0,1.5,0.1,-0.0\n3,\"2,0,1\",1,,100000,\n");
 }
 
+TEST_CASE("a parameter that a row field is named like is told apart in CSV alone") {
+  Example example;
+  example.params[0].name = "score";
+  CHECK(csv_of({example.document()}, {0, 1}) ==
+        "params.score,factor,i,score,values_0,values_1\n3,,0,1.5,0.1,-0.0\n3,,1,,100000,\n");
+  CHECK(json_of(example.document(), JsonStyle::one_line).find("\"params\": {\"score\": 3") != std::string::npos);
+}
+
 TEST_CASE("CSV of an experiment without rows is its summary's scalars") {
   const Example example;
   Document document = example.document();
