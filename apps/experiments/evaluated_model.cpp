@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "experiments/token_rate.h"
+#include "poslab/formats/model_files.h"
 #include "poslab/formats/tokenizer.h"
 #include "poslab/models/checkpoint_config.h"
 #include "poslab/models/corpus.h"
@@ -36,6 +37,13 @@ std::optional<Task> task_of(const CheckpointNotes& notes) {
 // A file is a GGUF file, or its reader says what it is instead.
 bool is_gguf(const std::string& path) { return path.ends_with(".gguf") || std::filesystem::is_regular_file(path); }
 
+// A folder that holds a GGUF file alone means that file.
+std::optional<std::string> one_model(const std::optional<std::string>& path) {
+  if (!path) return path;
+  const ModelFiles files = model_files(*path);
+  return !files.config && files.gguf.size() == 1 ? files.gguf[0] : *path;
+}
+
 void check_vocabulary(const std::vector<std::int64_t>& tokens, const std::string& path, std::int64_t vocab_size) {
   const auto over = std::find_if(tokens.begin(), tokens.end(), [&](std::int64_t t) { return t >= vocab_size; });
   if (over == tokens.end()) return;
@@ -45,7 +53,8 @@ void check_vocabulary(const std::vector<std::int64_t>& tokens, const std::string
 
 }  // namespace
 
-TransformerConfig evaluated_config(const std::optional<std::string>& folder, Task own) {
+TransformerConfig evaluated_config(const std::optional<std::string>& model, Task own) {
+  const std::optional<std::string> folder = one_model(model);
   if (folder && is_gguf(*folder)) return gguf_transformer_config(GgufFile(*folder));
   if (folder) return read_config((std::filesystem::path(*folder) / "config.json").string()).config;
   TransformerConfig c;
@@ -60,7 +69,8 @@ TransformerConfig evaluated_config(const std::optional<std::string>& folder, Tas
   return c;
 }
 
-EvaluatedModel load_evaluated_model(const std::optional<std::string>& folder, Task own, const RunContext& context) {
+EvaluatedModel load_evaluated_model(const std::optional<std::string>& model, Task own, const RunContext& context) {
+  const std::optional<std::string> folder = one_model(model);
   if (folder && is_gguf(*folder)) {
     const GgufFile file(*folder);
     EvaluatedModel loaded{load_gguf_model<float>(file, context.threads), {}, *folder, std::nullopt};
@@ -73,7 +83,7 @@ EvaluatedModel load_evaluated_model(const std::optional<std::string>& folder, Ta
     return {std::move(loaded.model), std::move(loaded.notes), *folder, task, *folder};
   }
   constexpr std::int64_t seed = 0;
-  Transformer<float> model = new_model(evaluated_config(folder, own), seed);
+  Transformer<float> small = new_model(evaluated_config(folder, own), seed);
   TrainOptions options;
   options.steps = own_steps;
   options.warmup = own_steps / 10;
@@ -82,13 +92,13 @@ EvaluatedModel load_evaluated_model(const std::optional<std::string>& folder, Ta
   options.seed = seed;
   options.threads = context.threads;
   TokenRate rate;
-  const TrainResult trained = train(model, *task_source(own), options, {}, std::nullopt, [&](const TrainedStep& step) {
+  const TrainResult trained = train(small, *task_source(own), options, {}, std::nullopt, [&](const TrainedStep& step) {
     rate.add(static_cast<double>(options.batch_size * options.seq_len));
     context.status(fmt::format("training, loss {:.3f}, {}", step.loss, rate.words()));
     context.progress(static_cast<double>(step.step) / static_cast<double>(own_steps));
   });
   if (trained.interrupted) throw std::runtime_error("[model] interrupted while training a small model.");
-  return {std::move(model),
+  return {std::move(small),
           {},
           fmt::format("a small model trained here on {} ({} steps)", to_word(own), own_steps),
           own,

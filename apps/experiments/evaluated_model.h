@@ -25,11 +25,12 @@ struct EvaluatedModel {
   std::optional<std::string> file = {};  // a GGUF file or a folder, whose vocabulary reads texts
 };
 
-// The config of that model, without its weights. `own` is the task of the small model that stands in for no folder.
-TransformerConfig evaluated_config(const std::optional<std::string>& folder, Task own);
+// The config of that model, without its weights. `own` is the task of the small model that stands in for none.
+TransformerConfig evaluated_config(const std::optional<std::string>& model, Task own);
 
-// Loads the file or folder, or trains the small model (RoPE, 2 layers, d_model 32, 32 tokens; the same at every call).
-EvaluatedModel load_evaluated_model(const std::optional<std::string>& folder, Task own, const RunContext& context);
+// Loads the file or folder (one that holds a GGUF file alone means that file), or trains the small model (RoPE, 2
+// layers, d_model 32, 32 tokens; the same at every call).
+EvaluatedModel load_evaluated_model(const std::optional<std::string>& model, Task own, const RunContext& context);
 
 // True, and a sentence for the rows, where a learned table has no vector for the last of `length` positions.
 std::optional<std::string> past_the_table(const TransformerConfig& config, std::int64_t length);

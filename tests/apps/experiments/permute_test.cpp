@@ -103,4 +103,8 @@ TEST_CASE("permute --detect on real models: halves, GGUF's neighbours, and a fil
   CHECK(wanted(*stories, *stories + "/tokens.npy") == "half");
   CHECK(wanted(*stories + "/stories260K.gguf", *stories + "/tokens.npy") == "interleaved");
   CHECK(wanted(*baby, *baby + "/tokens.npy") == "interleaved");
+  // A folder that holds a GGUF file alone means that file.
+  const Scratch scratch;
+  std::filesystem::copy(*stories + "/stories260K.gguf", scratch.path("a.gguf"));
+  CHECK(wanted(scratch.path(""), *stories + "/tokens.npy") == "interleaved");
 }
