@@ -1,12 +1,16 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <mutex>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -159,6 +163,34 @@ std::vector<double> score_control(const Transformer<float>& model, const Evaluat
   return nll;
 }
 
+// The points of a sweep share their control: no scaling and no window of theirs changes it.
+class SharedControl {
+ public:
+  template <class Compute>
+  std::vector<double> of(const EvaluatedModel& model, const EvaluationText& text, const Compute& compute) {
+    const TransformerConfig& c = model.model.config();
+    const auto bytes = std::as_bytes(model.model.values());
+    const std::size_t weights =
+        std::hash<std::string_view>{}({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    std::string key = fmt::format("{} {} {} {} {} {} {}", model.name, weights, trained_length(c), c.attention_window,
+                                  to_word(c.encoding), to_word(c.layout), c.norm_eps);
+    if (const auto rope = unscaled_frequencies(c)) key += fmt::format(" {}", fmt::join(rope->inv_freq, " "));
+    const std::lock_guard lock(mutex_);
+    if (key != key_ || text.tokens != text_.tokens || text.targets != text_.targets || text.start != text_.start) {
+      nll_ = compute();
+      key_ = std::move(key);
+      text_ = text;
+    }
+    return nll_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string key_;
+  EvaluationText text_;
+  std::vector<double> nll_;
+};
+
 Row row_of(std::int64_t length, const PositionBucket& bucket, const MeanLoss& loss, bool control) {
   return {length,      bucket.first, bucket.last, loss.mean_nll, loss.standard_error, std::exp(loss.mean_nll),
           loss.tokens, control,      ""};
@@ -256,7 +288,9 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
     // A running text is the same at every length.
     if (i == 0 || source.is_task()) {
       text = source.of_length(length);
-      control = score_control(loaded.model, text, context.threads, progress(0, text.size()));
+      static SharedControl shared;
+      control = shared.of(loaded, text,
+                          [&] { return score_control(loaded.model, text, context.threads, progress(0, text.size())); });
     }
     s.text_length = text.size();
     const auto windows =

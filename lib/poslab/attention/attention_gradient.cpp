@@ -19,6 +19,7 @@ constexpr std::int64_t panels = 2;
 constexpr std::int64_t tile_rows = panels * gradient_rows;
 // Of the forward pass: enough that packing the keys for them costs nothing.
 constexpr std::int64_t queries_per_task = 42 * gradient_rows;
+constexpr std::int64_t enough_tasks = 8;
 
 template <class T>
 const kernels::AttentionGradientKernel<T>& kernel_of() {
@@ -305,14 +306,16 @@ class HeadTask {
 
 template <class T>
 void attention_forward(const AttentionBatch<T>& a, T* out, T* lse, Pool<AttentionScratch<T>>& scratch, int threads) {
-  // Models of few key-value heads would leave threads idle: long texts are cut once more, the costly end first.
-  const std::int64_t pieces = (a.seq_len + queries_per_task - 1) / queries_per_task;
+  // Few key-value heads would leave threads idle: long texts are then cut once more, the costly end first.
+  const bool cut = a.batch * a.n_kv_heads < enough_tasks;
+  const std::int64_t size = cut ? queries_per_task : a.seq_len;
+  const std::int64_t pieces = (a.seq_len + size - 1) / size;
   parallel_for(a.batch * a.n_kv_heads * pieces, threads, [&](std::int64_t task) {
     typename Pool<AttentionScratch<T>>::Lease lease(scratch);
-    const std::int64_t first = (pieces - 1 - task / (a.batch * a.n_kv_heads)) * queries_per_task;
+    const std::int64_t first = (pieces - 1 - task / (a.batch * a.n_kv_heads)) * size;
     const std::int64_t head = task % (a.batch * a.n_kv_heads);
     HeadTask<T>(a, *lease, head / a.n_kv_heads, head % a.n_kv_heads)
-        .forward(out, lse, first, std::min(first + queries_per_task, a.seq_len));
+        .forward(out, lse, first, std::min(first + size, a.seq_len));
   });
 }
 
