@@ -150,16 +150,16 @@ class Signals(Runs):
         for number, jobs in ((signal.SIGINT, 1), (signal.SIGTERM, 2)):
             with self.subTest(number.name):
                 name = f"{number.name}.ndjson"
-                words = ["train", *SMALL, "--steps", "1500", "--sweep", "seed=0,1,2,3", "--jobs", jobs, "--quiet"]
+                words = ["train", *SMALL, "--steps", "1000", "--sweep", "seed=0:6:+1", "--jobs", jobs, "--quiet"]
                 process = self.start(*words, "--output", name)
                 self.wait_until(lambda: self.lines(name + ".partial"), process)
                 process.send_signal(number)
                 self.assertEqual((process.wait(), process.stdout.read()), (2, b""))
                 self.assertRegex(process.stderr.read().decode(), r"\Aposlab: [^\n]*interrupted[^\n]*--resume[^\n]*\n\Z")
                 kept = self.lines(name + ".partial")
-                self.assertTrue(0 < len(kept) < 4, len(kept))
+                self.assertTrue(0 < len(kept) < 7, len(kept))
                 for line in kept:
-                    self.assertEqual(json.loads(line)["summary"]["steps_done"], 1500)
+                    self.assertEqual(json.loads(line)["summary"]["steps_done"], 1000)
                 self.poslab(*words, "--output", name, "--resume")
                 again = self.lines(name)
                 self.assertEqual(again[:len(kept)], kept)
@@ -186,7 +186,7 @@ class Studies(Runs):
     def test_a_killed_study_goes_on_by_encoding_and_seed(self):
         whole = self.document(*self.STUDY)
         process = self.start(*self.STUDY, "--save", "study")
-        self.wait_until(lambda: len(self.kept()) >= 4, process)
+        self.wait_until(self.kept, process)
         process.kill()
         process.wait()
         kept = self.kept()
