@@ -18,6 +18,7 @@ RUN_OPTIONS = {"format", "output", "config", "sweep", "jobs", "shard", "resume",
 # Where the defaults train a model: the same with less work. CHECKPOINT is one of two steps.
 LIGHTER = {
     "train": ["--steps", "4", "--batch-size", "4", "--log-every", "1"],
+    "extrapolate": ["--encodings", "none,rope", "--seeds", "0,1", "--steps", "4", "--batch-size", "2", "--positions", "256"],
     "perplexity": ["--model", "CHECKPOINT"],
     "recall": ["--model", "CHECKPOINT", "--n-trials", "4"],
 }
