@@ -10,7 +10,7 @@ declare -A packages=(
   [test]="python3 python3-numpy python3-matplotlib jq"
   [plot]="python3 python3-matplotlib jq"
   [benchmark]="libbenchmark-dev python3 python3-numpy"
-  [fuzz]="clang"
+  [fuzz]="clang libclang-rt-dev"  # the runtime of its sanitizers is only recommended by clang
 )
 
 fail() {
