@@ -14,7 +14,7 @@ import unittest
 
 binary = None
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TIMEOUT = 600  # of a process, in seconds: the defaults of train under sanitizers on a busy machine
+TIMEOUT = 600  # seconds; a run that computes what it should have refused ends here, one under sanitizers does not
 
 
 def environment(**changes):
