@@ -6,6 +6,8 @@
 #include <cstring>
 #include <deque>
 #include <filesystem>
+#include <iterator>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -13,6 +15,7 @@
 #include "poslab/core/printable.h"
 #include "poslab/formats/mapped_file.h"
 #include "poslab/formats/safetensors.h"
+#include "poslab/formats/weight_facts.h"
 
 namespace poslab {
 namespace {
@@ -21,6 +24,47 @@ namespace fs = std::filesystem;
 
 [[noreturn]] void fail(const std::string& what) { throw std::invalid_argument(fmt::format("[permute] {}.", what)); }
 
+struct Owner {
+  std::string_view name;
+  RotatedTensor tensor;
+};
+constexpr Owner owners[] = {
+    {"q_proj", RotatedTensor::query},           {"k_proj", RotatedTensor::key},
+    {"q_norm", RotatedTensor::query_norm},      {"q_layernorm", RotatedTensor::query_norm},
+    {"k_norm", RotatedTensor::key_norm},        {"k_layernorm", RotatedTensor::key_norm},
+    {"qkv_proj", RotatedTensor::fused_stacked}, {"Wqkv", RotatedTensor::fused_stacked},
+    {"c_attn", RotatedTensor::fused_stacked},   {"query_key_value", RotatedTensor::fused_grouped}};
+
+// By the last part of a path of names.
+std::optional<RotatedTensor> owned_by(std::string_view path) {
+  const std::string_view last = path.substr(path.rfind('.') + 1);
+  const auto* found =
+      std::find_if(std::begin(owners), std::end(owners), [&](const Owner& o) { return o.name == last; });
+  return found == std::end(owners) ? std::nullopt : std::optional(found->tensor);
+}
+
+// Whether it is something else of a module whose rows turn: a packed weight, its scales, an adapter.
+bool belongs_to_rotated(std::string_view name) {
+  if (of_another_sense(name)) return false;
+  for (std::size_t dot = name.find('.'); dot != name.npos; dot = name.find('.', dot + 1)) {
+    if (owned_by(name.substr(0, dot))) return true;
+  }
+  return false;
+}
+
+// The order of a tensor's rows in the result; absent: they stay.
+std::optional<std::vector<std::int64_t>> new_order(const SafetensorsTensor& tensor, RopeLayout from, RopeLayout to,
+                                                   const PermuteSizes& sizes) {
+  if (const auto rotated = rotated_tensor(tensor.name)) {
+    return tensor_rows(tensor.name, *rotated, tensor.shape.empty() ? 1 : tensor.shape[0], from, to, sizes);
+  }
+  if (belongs_to_rotated(tensor.name)) {
+    fail(fmt::format("tensor {} belongs to queries or keys but is no plain weight or bias, and is not permuted",
+                     printable(tensor.name)));
+  }
+  return std::nullopt;
+}
+
 // The tensors of a file with q and k turned from one layout to the other; `permuted` owns the bytes that changed.
 std::vector<SafetensorsBytes> turned(const SafetensorsFile& file, RopeLayout from, RopeLayout to,
                                      const PermuteSizes& sizes, std::deque<std::vector<std::byte>>& permuted,
@@ -28,13 +72,11 @@ std::vector<SafetensorsBytes> turned(const SafetensorsFile& file, RopeLayout fro
   std::vector<SafetensorsBytes> out;
   for (const SafetensorsTensor& tensor : file.tensors()) {
     std::span<const std::byte> bytes = tensor.bytes;
-    if (const auto rotated = rotated_tensor(tensor.name)) {
-      const std::int64_t n = tensor.shape.empty() ? 1 : tensor.shape[0];
-      const auto rows = tensor_rows(tensor.name, *rotated, n, from, to, sizes);
-      bytes = permuted.emplace_back(permute_rows(bytes, rows));
+    if (const auto rows = new_order(tensor, from, to, sizes)) {
+      bytes = permuted.emplace_back(permute_rows(bytes, *rows));
       std::int64_t moved = 0;
-      for (std::size_t r = 0; r < rows.size(); ++r) moved += rows[r] != static_cast<std::int64_t>(r);
-      changed.push_back({tensor.name, n / sizes.head_dim, moved});
+      for (std::size_t r = 0; r < rows->size(); ++r) moved += (*rows)[r] != static_cast<std::int64_t>(r);
+      changed.push_back({tensor.name, std::ssize(*rows) / sizes.head_dim, moved});
     }
     out.push_back({tensor.name, tensor.dtype_word, tensor.shape, bytes});
   }
@@ -70,17 +112,8 @@ std::optional<RotatedTensor> rotated_tensor(std::string_view name) {
   const std::size_t end = name.rfind('.');
   const std::string_view kind = end == name.npos ? std::string_view() : name.substr(end + 1);
   if (kind != "weight" && kind != "bias") return std::nullopt;
-  const std::string_view owner = name.substr(0, end);
-  const auto is = [&](std::string_view word) {
-    return owner.ends_with(word) && (owner.size() == word.size() || owner[owner.size() - word.size() - 1] == '.');
-  };
-  if (is("q_proj")) return RotatedTensor::query;
-  if (is("k_proj")) return RotatedTensor::key;
-  if (is("q_norm") || is("q_layernorm")) return RotatedTensor::query_norm;
-  if (is("k_norm") || is("k_layernorm")) return RotatedTensor::key_norm;
-  if (is("qkv_proj") || is("Wqkv") || is("c_attn")) return RotatedTensor::fused_stacked;
-  if (is("query_key_value")) return RotatedTensor::fused_grouped;
-  return std::nullopt;
+  if (of_another_sense(name)) return std::nullopt;
+  return owned_by(name.substr(0, end));
 }
 
 std::vector<std::int64_t> layout_rows(RopeLayout from, RopeLayout to, std::int64_t n_heads, std::int64_t head_dim,
@@ -159,8 +192,8 @@ std::vector<PermutedTensor> permute_file(const std::string& source, const std::s
     if (fs::is_directory(target)) fail(fmt::format("{} is a folder; one file is written to a file", target));
     {
       const SafetensorsFile file(source);
-      const auto has_any = [](const SafetensorsTensor& t) { return rotated_tensor(t.name).has_value(); };
-      if (std::none_of(file.tensors().begin(), file.tensors().end(), has_any)) {
+      const auto turns = [&](const SafetensorsTensor& t) { return new_order(t, from, to, sizes).has_value(); };
+      if (std::count_if(file.tensors().begin(), file.tensors().end(), turns) == 0) {
         fail(fmt::format("{} has no query or key tensors", file.path()));
       }
     }
@@ -168,14 +201,8 @@ std::vector<PermutedTensor> permute_file(const std::string& source, const std::s
     return changed;
   }
   const SafetensorsFile whole(source);  // checks the shards against the index
-  const auto unturnable = [&](const SafetensorsTensor& t) {
-    if (const auto rotated = rotated_tensor(t.name)) {
-      tensor_rows(t.name, *rotated, t.shape.empty() ? 1 : t.shape[0], from, to, sizes);
-      return false;
-    }
-    return true;
-  };
-  if (std::all_of(whole.tensors().begin(), whole.tensors().end(), unturnable)) {
+  const auto turns = [&](const SafetensorsTensor& t) { return new_order(t, from, to, sizes).has_value(); };
+  if (std::count_if(whole.tensors().begin(), whole.tensors().end(), turns) == 0) {
     fail(fmt::format("{} has no query or key tensors", source));
   }
   if (fs::exists(target) && !fs::is_directory(target)) {

@@ -22,8 +22,9 @@ constexpr auto words(FusedOrder) {
   return word_table<FusedOrder>({{FusedOrder::stacked, "stacked"}, {FusedOrder::grouped, "grouped"}});
 }
 
-// What of a tensor's rows RoPE turns, by its name: "...q_proj.weight", "k_proj.bias", ... Absent: nothing. Norms over a
-// head's channels (q_norm, k_norm) move with them; `fused_stacked` and `fused_grouped` hold q, k and v.
+// What of a tensor's rows RoPE turns, by its name: "...q_proj.weight", "k_proj.bias", ... Absent: nothing, as in vision
+// and audio parts. Norms over a head's channels (q_norm, k_norm) move with them; `fused_stacked` and `fused_grouped`
+// hold q, k and v.
 enum class RotatedTensor { query, key, query_norm, key_norm, fused_stacked, fused_grouped };
 std::optional<RotatedTensor> rotated_tensor(std::string_view name);
 
@@ -55,8 +56,9 @@ std::vector<std::int64_t> tensor_rows(std::string_view name, RotatedTensor tenso
 // Writes `target` with the q and k tensors of `source` in the other layout and all others as they are, metadata
 // included; reads it again and turns it back, which must give the source's bytes. `source` is a .safetensors file, or
 // an index of shards: `target` is then a folder, made if need be, that receives each shard and the index under their
-// own names. Throws std::invalid_argument "[permute] ..." for a source without such tensors, rows that do not fit the
-// sizes, or source and target the same file; std::runtime_error when writing fails.
+// own names. Throws std::invalid_argument "[permute] ..." for a source without such tensors or with quantised ones
+// (q_proj.qweight), rows that do not fit the sizes, or source and target the same file; std::runtime_error when writing
+// fails.
 std::vector<PermutedTensor> permute_file(const std::string& source, const std::string& target, RopeLayout from,
                                          RopeLayout to, const PermuteSizes& sizes);
 

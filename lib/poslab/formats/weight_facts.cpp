@@ -69,13 +69,6 @@ std::optional<Role> role_of(std::string_view owner) {
   return std::nullopt;
 }
 
-bool of_another_sense(std::string_view name) {
-  for (std::string_view word : {"vision", "visual", "audio"}) {
-    if (name.find(word) != name.npos) return true;
-  }
-  return false;
-}
-
 // The first part of the name that is a number: "model.layers.12.self_attn..." is of layer 12.
 std::optional<std::int64_t> layer_of(std::string_view name) {
   while (!name.empty()) {
@@ -321,6 +314,13 @@ class Reader {
 };
 
 }  // namespace
+
+bool of_another_sense(std::string_view tensor) {
+  for (std::string_view word : {"vision", "visual", "audio"}) {
+    if (tensor.find(word) != tensor.npos) return true;
+  }
+  return false;
+}
 
 WeightFacts weight_facts(const SafetensorsFile& file, const ModelConfig* config) {
   Reader reader(config);

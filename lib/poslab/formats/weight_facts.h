@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "poslab/formats/gguf.h"
@@ -17,6 +18,9 @@ struct WeightFacts {
   std::vector<ConfigFact> facts;   // rows of q and k, biases, norms, table, frequency buffers; source: the tensors
   std::vector<std::string> differences;  // from the config, one sentence each
 };
+
+// Whether a tensor belongs to a vision or audio part, by its name.
+bool of_another_sense(std::string_view tensor);
 
 // `config` may be null: nothing is compared then. Tensors of vision and audio parts are counted and not looked at. Only
 // the bytes of inv_freq buffers are read. Throws what SafetensorsFile::read throws.

@@ -52,6 +52,8 @@ TEST_CASE("permute: names") {
   CHECK(rotated_tensor("gpt_neox.layers.0.attention.query_key_value.bias") == RotatedTensor::fused_grouped);
   CHECK(rotated_tensor("model.layers.0.self_attn.qkv_proj.weight") == RotatedTensor::fused_stacked);
   CHECK(rotated_tensor("model.layers.0.self_attn.v_proj.weight") == std::nullopt);
+  CHECK(rotated_tensor("language_model.model.layers.0.self_attn.q_proj.weight") == RotatedTensor::query);
+  CHECK(rotated_tensor("vision_tower.vision_model.encoder.layers.0.self_attn.q_proj.weight") == std::nullopt);
   CHECK(rotated_tensor("xq_proj.weight") == std::nullopt);
   CHECK(rotated_tensor("q_proj") == std::nullopt);
 }
@@ -168,6 +170,12 @@ TEST_CASE("permute: what cannot be done is said") {
         "[permute] " + scratch.path("none") + " has no query or key tensors.");
   CHECK(error(scratch.path("fused"), scratch.path("x"), tiny) ==
         "[permute] tensor a.qkv_proj.weight has 1 rows but 8 heads of 8 channels need 64.");
+  const std::vector<float> bias(32);
+  const std::vector<SafetensorsEntry<float>> packed = {{"a.q_proj.bias", {32}, bias}, {"a.q_proj.qweight", {1}, v}};
+  write_safetensors<float>(scratch.path("packed"), packed, {});
+  CHECK(error(scratch.path("packed"), scratch.path("x"), tiny) ==
+        "[permute] tensor a.q_proj.qweight belongs to queries or keys but is no plain weight or bias, and is not "
+        "permuted.");
   // A pipe in the target's place stays one.
   const std::string pipe = scratch.path("pipe");
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
