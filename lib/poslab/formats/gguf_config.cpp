@@ -55,6 +55,20 @@ class Reader {
     return std::move(out_);
   }
 
+  std::vector<bool> sliding_layers() {
+    find_architecture();
+    read_window();
+    if (!window_) return {};
+    std::vector<bool> out = listed_layers();
+    if (out.empty()) {
+      const std::int64_t period = sliding_period();
+      for (std::int64_t layer = 0; layer < required(size("block_count"), "block_count"); ++layer) {
+        out.push_back(period == 0 || (layer + 1) % period != 0);
+      }
+    }
+    return std::count(out.begin(), out.end(), true) > 0 ? out : std::vector<bool>();
+  }
+
  private:
   [[noreturn]] void fail(const std::string& what) const {
     throw std::invalid_argument(fmt::format("[gguf_config] {}: {}.", out_.name, what));
@@ -237,22 +251,39 @@ class Reader {
     const std::string own_rule = "llama.cpp's rule for " + out_.model_type;
     add(layer, sliding.chunked ? "attention_chunk_size" : "sliding_window", std::to_string(*window_),
         !sliding.chunked && window_key() ? key("attention.sliding_window") : own_rule);
-    const std::string pattern = key("attention.sliding_window_pattern");
-    const GgufValue* value = file_->find_value(pattern);
-    if (value && value->type == GgufType::array) {
-      const auto& array = std::get<GgufArray>(value->value);
-      std::int64_t count = 0;
-      if (array.element == GgufType::boolean) {
-        count = std::count_if(array.bytes.begin(), array.bytes.end(), [](std::byte b) { return b != std::byte{0}; });
-      } else {
-        for (double v : file_->numbers(pattern)) count += v != 0;
-      }
-      add(layer, "sliding_layers", fmt::format("{} of {}", count, array.size), pattern);
+    if (const std::vector<bool> listed = listed_layers(); !listed.empty()) {
+      const auto count = std::count(listed.begin(), listed.end(), true);
+      add(layer, "sliding_layers", fmt::format("{} of {}", count, listed.size()), pattern_key());
       return;
     }
-    const auto period = file_->integer(pattern).value_or(sliding.period);
+    const std::int64_t period = sliding_period();
     add(layer, "sliding_layers", period == 0 ? "all" : fmt::format("{} of {}", period - 1, period),
-        value ? pattern : own_rule);
+        file_->find_value(pattern_key()) ? pattern_key() : own_rule);
+  }
+
+  std::string pattern_key() const { return key("attention.sliding_window_pattern"); }
+
+  // Whether each layer slides, where the pattern is a list of them.
+  std::vector<bool> listed_layers() const {
+    const GgufValue* value = file_->find_value(pattern_key());
+    if (!value || value->type != GgufType::array) return {};
+    const auto& array = std::get<GgufArray>(value->value);
+    const std::int64_t layers = required(size("block_count"), "block_count");
+    if (array.size != layers) fail(fmt::format("{} lists {} layers of {}", pattern_key(), array.size, layers));
+    std::vector<bool> out;
+    if (array.element == GgufType::boolean) {
+      for (std::byte b : array.bytes) out.push_back(b != std::byte{0});
+    } else {
+      for (double v : file_->numbers(pattern_key())) out.push_back(v != 0);
+    }
+    return out;
+  }
+
+  // The last of every so many layers sees everything; 0: none does.
+  std::int64_t sliding_period() const {
+    const std::int64_t period = file_->integer(pattern_key()).value_or(architecture_->sliding.period);
+    if (period < 0) fail(fmt::format("{} must be 0 or more but is {}", pattern_key(), period));
+    return period;
   }
 
   void read_theta(LayerPositions& layer, bool sliding) const {
@@ -288,8 +319,7 @@ class Reader {
     const auto lows = pair_factors("rope_factors_short.weight", pairs);
     const auto highs = pair_factors("rope_factors_long.weight", pairs);
     if (lows.empty() != highs.empty()) fail("has only one of rope_factors_short.weight and rope_factors_long.weight");
-    const double attention =
-        positive("rope.scaling.attn_factor").value_or(1) * positive("rope.scaling.yarn_attn_factor").value_or(1);
+    const double attention = positive("rope.scaling.attn_factor").value_or(1);
     if (type != "none" && type != "linear" && type != "yarn" && type != "longrope") {
       fail(fmt::format("{} is {}; none, linear, yarn and longrope are known", key("rope.scaling.type"),
                        printable(type)));
@@ -314,10 +344,10 @@ class Reader {
     } else if (type == "yarn" && factor) {
       rope.rope_type = RopeType::yarn;
       rope.factor = factor;
-      rope.beta_fast = positive("rope.scaling.yarn_beta_fast").value_or(rope.beta_fast);
-      rope.beta_slow = positive("rope.scaling.yarn_beta_slow").value_or(rope.beta_slow);
       read_yarn_attention(layer, attention);
       add(layer, "rope_type", "yarn", type_source);
+      read_beta(layer, "beta_fast", rope.beta_fast);
+      read_beta(layer, "beta_slow", rope.beta_slow);
     } else if (factor && *factor != 1 && type != "none") {
       rope.rope_type = RopeType::linear;
       rope.factor = factor;
@@ -331,25 +361,45 @@ class Reader {
     }
     if (rope.rope_type == RopeType::default_) rope.original_max_position_embeddings.reset();
     if (rope.factor && factor) add(layer, "factor", fmt::format("{}", *rope.factor), factor_key);
-    if (rope.rope_type == RopeType::yarn || rope.rope_type == RopeType::longrope) {
-      add(layer, "attention_factor", fmt::format("{}", *rope.attention_factor),
-          rope.rope_type == RopeType::yarn ? "derived: rope.scaling.attn_factor and YaRN's own, 0.1 ln factor + 1"
-                                           : "rope.scaling.attn_factor, else 1");
+    if (rope.rope_type == RopeType::longrope) {
+      add(layer, "attention_factor", fmt::format("{}", *rope.attention_factor), "rope.scaling.attn_factor, else 1");
+    } else if (rope.rope_type != RopeType::yarn && attention != 1) {
+      out_.warnings.push_back(fmt::format("{} {} is not followed: rope_type {} has no attention factor.",
+                                          key("rope.scaling.attn_factor"), attention, to_word(rope.rope_type)));
     }
   }
 
-  // ggml multiplies what YaRN computes; Hugging Face's value replaces it. yarn_log_multiplier is mscale_all_dim, in
-  // DeepSeek's files a tenth of it.
+  // llama.cpp's converter copies the betas from config.json for every architecture; few of them read them again.
+  void read_beta(LayerPositions& layer, std::string_view name, double& beta) {
+    const std::string from = key(fmt::format("rope.scaling.yarn_{}", name));
+    const double given = positive(fmt::format("rope.scaling.yarn_{}", name)).value_or(beta);
+    if (given != beta && architecture_->name != "mistral3") {
+      out_.warnings.push_back(
+          fmt::format("{} {} is followed, as the model's config means it; llama.cpp takes {}.", from, given, beta));
+    }
+    add(layer, std::string(name), fmt::format("{}", given), file_->find_value(from) ? from : "rope_type default");
+    beta = given;
+  }
+
+  // attn_factor multiplies what YaRN computes; yarn_attn_factor, which the converter copies from Hugging Face's
+  // attention_factor, replaces it. yarn_log_multiplier is mscale_all_dim, in DeepSeek's files a tenth of it.
   void read_yarn_attention(LayerPositions& layer, double attention) {
     const double factor = *layer.rope.factor;
-    const std::string log_key = key("rope.scaling.yarn_log_multiplier");
+    const std::string log_key = key("rope.scaling.yarn_log_multiplier"), own_key = key("rope.scaling.yarn_attn_factor");
     const bool followed = architecture_->latent || architecture_->name == "mistral3";
     double all_dim = followed ? file_->number(log_key).value_or(0) : 0;
     if (!std::isfinite(all_dim)) fail(fmt::format("{} must be finite but is {}", log_key, all_dim));
     if (architecture_->latent) all_dim = static_cast<float>(all_dim / 0.1);
     double ratio = yarn_mscale(factor);
     if (all_dim != 0) ratio = architecture_->latent ? 1 : ratio / yarn_mscale(factor, all_dim);
-    layer.rope.attention_factor = attention * ratio;
+    const auto own = positive("rope.scaling.yarn_attn_factor");
+    if (own && std::abs(*own - ratio) > 1e-6 * ratio) {
+      out_.warnings.push_back(fmt::format(
+          "{} {} is followed, as the model's config means it; llama.cpp takes YaRN's own, {}.", own_key, *own, ratio));
+    }
+    layer.rope.attention_factor = attention * own.value_or(ratio);
+    add(layer, "attention_factor", fmt::format("{}", *layer.rope.attention_factor),
+        own ? own_key : "derived: rope.scaling.attn_factor and YaRN's own, 0.1 ln factor + 1");
     if (architecture_->latent) {
       const double mscale = attention * ratio * (1 + 0.1 * all_dim * std::log(factor));
       layer.softmax_multiplier = mscale * mscale;
@@ -429,6 +479,8 @@ void compare_frequencies(const ModelConfig& file, const LayerPositions& ours, co
 }  // namespace
 
 ModelConfig gguf_config(const GgufFile& file) { return Reader(file).read(); }
+
+std::vector<bool> gguf_sliding_layers(const GgufFile& file) { return Reader(file).sliding_layers(); }
 
 std::vector<std::string> config_differences(const ModelConfig& file, const ModelConfig& config) {
   std::vector<std::string> out;

@@ -15,10 +15,10 @@ using namespace poslab;
 namespace {
 
 // 4 heads of 8 channels, 2 kv heads, context 64.
-GgufBytes model(const std::string& arch = "llama") {
+GgufBytes model(const std::string& arch = "llama", std::uint32_t layers = 1) {
   return GgufBytes()
       .string("general.architecture", arch)
-      .u32(arch + ".block_count", 1)
+      .u32(arch + ".block_count", layers)
       .u32(arch + ".embedding_length", 32)
       .u32(arch + ".attention.head_count", 4)
       .u32(arch + ".attention.head_count_kv", 2)
@@ -97,6 +97,41 @@ TEST_CASE("gguf config: scalings, with ggml's meaning of the attention factor") 
   CHECK(yarn.trained_length == 16);
 }
 
+TEST_CASE("gguf config: YaRN's own keys mean what the config said that they were copied from") {
+  const auto yarn = [](const std::string& arch = "llama") {
+    return model(arch)
+        .string(arch + ".rope.scaling.type", "yarn")
+        .f32(arch + ".rope.scaling.factor", 4)
+        .u32(arch + ".rope.scaling.original_context_length", 16);
+  };
+  const double own = 1 + 0.1 * std::log(4);
+  CHECK(read(yarn()).warnings.empty());
+  CHECK(read(yarn()).layers[0].rope.beta_fast == 32);
+  CHECK(source_of(read(yarn()).layers[0], "beta_fast") == "rope_type default");
+
+  const ModelConfig betas = read(yarn().f32("llama.rope.scaling.yarn_beta_fast", 16));
+  CHECK(betas.layers[0].rope.beta_fast == 16);
+  CHECK(source_of(betas.layers[0], "beta_fast") == "llama.rope.scaling.yarn_beta_fast");
+  REQUIRE(betas.warnings.size() == 1);
+  CHECK(betas.warnings[0] ==
+        "llama.rope.scaling.yarn_beta_fast 16 is followed, as the model's config means it; llama.cpp takes 32.");
+  CHECK(read(yarn("mistral3").f32("mistral3.rope.scaling.yarn_beta_slow", 2)).warnings.empty());
+
+  // Hugging Face's attention_factor replaces YaRN's; GGUF's attn_factor multiplies it.
+  const ModelConfig replaced = read(yarn().f32("llama.rope.scaling.yarn_attn_factor", 0.5F));
+  CHECK(rope_frequencies(replaced.layers[0].rope).attention_factor == 0.5);
+  CHECK(source_of(replaced.layers[0], "attention_factor") == "llama.rope.scaling.yarn_attn_factor");
+  REQUIRE(replaced.warnings.size() == 1);
+  CHECK(replaced.warnings[0].find("llama.rope.scaling.yarn_attn_factor 0.5 is followed") == 0);
+  CHECK(read(yarn().f32("llama.rope.scaling.yarn_attn_factor", static_cast<float>(own))).warnings.empty());
+
+  const ModelConfig linear =
+      read(model().f32("llama.rope.scaling.factor", 4).f32("llama.rope.scaling.attn_factor", 0.5F));
+  REQUIRE(linear.warnings.size() == 1);
+  CHECK(linear.warnings[0] ==
+        "llama.rope.scaling.attn_factor 0.5 is not followed: rope_type linear has no attention factor.");
+}
+
 TEST_CASE("gguf config: frequency factors divide the frequencies") {
   const ModelConfig c = read(model().floats("rope_freqs.weight", {4}, {1, 2, 4, 8}));
   const RopeFrequencies f = rope_frequencies(c.layers[0].rope);
@@ -136,8 +171,8 @@ TEST_CASE("gguf config: windows, and which layers have one") {
     }
     return "none";
   };
-  const auto windowed = [&](const std::string& arch) {
-    return model(arch).u32(arch + ".attention.sliding_window", 16);
+  const auto windowed = [&](const std::string& arch, std::uint32_t layers = 1) {
+    return model(arch, layers).u32(arch + ".attention.sliding_window", 16);
   };
   // One set for all layers.
   const ModelConfig oss = read(windowed("gpt-oss"));
@@ -148,11 +183,9 @@ TEST_CASE("gguf config: windows, and which layers have one") {
   CHECK(error_of(model("gpt-oss")) == "has no gpt-oss.attention.sliding_window.");
   CHECK(fact(read(model("gemma2")).layers[0], "sliding_window") == "4096 <- llama.cpp's rule for gemma2");
   // A base of their own, and the pattern as a list.
-  const ModelConfig gemma =
-      read(windowed("gemma3n")
-               .f32("gemma3n.rope.freq_base", 1e6F)
-               .entry("gemma3n.attention.sliding_window_pattern", 9,
-                      GgufBytes::raw<std::uint32_t>(7) + GgufBytes::raw<std::uint64_t>(3) + std::string("\1\1\0", 3)));
+  const ModelConfig gemma = read(windowed("gemma3n", 3)
+                                     .f32("gemma3n.rope.freq_base", 1e6F)
+                                     .numbers<std::uint8_t>("gemma3n.attention.sliding_window_pattern", 7, {1, 1, 0}));
   CHECK(layer_positions(gemma, "sliding_attention").rope.rope_theta == 1e4);
   CHECK(fact(layer_positions(gemma, "sliding_attention"), "sliding_layers") ==
         "2 of 3 <- gemma3n.attention.sliding_window_pattern");
@@ -175,6 +208,29 @@ TEST_CASE("gguf config: windows, and which layers have one") {
   CHECK(fact(whole, "layers_without_rope") == "none");
   CHECK(read(model("granite").boolean("granite.rope.scaling.finetuned", false)).layers[0].encoding ==
         ModelEncoding::none);
+}
+
+TEST_CASE("gguf config: which layers slide") {
+  const auto windowed = [] { return model("gemma3", 7).u32("gemma3.attention.sliding_window", 16); };
+  const auto slide = [](const GgufBytes& bytes) {
+    const Scratch scratch;
+    return gguf_sliding_layers(GgufFile(scratch.file(bytes.bytes(), "a.gguf")));
+  };
+  using Layers = std::vector<bool>;
+  const std::string key = "gemma3.attention.sliding_window_pattern";
+  CHECK(slide(windowed()) == Layers{true, true, true, true, true, false, true});
+  CHECK(slide(windowed().u32(key, 3)) == Layers{true, true, false, true, true, false, true});
+  CHECK(slide(windowed().u32(key, 0)) == Layers(7, true));
+  CHECK(slide(windowed().u32(key, 1)).empty());
+  CHECK(slide(windowed().numbers<std::uint8_t>(key, 7, {0, 0, 1, 0, 0, 0, 1})) ==
+        Layers{false, false, true, false, false, false, true});
+  CHECK(slide(windowed().numbers<std::uint32_t>(key, 4, {1, 0, 0, 0, 0, 0, 0})) ==
+        Layers{true, false, false, false, false, false, false});
+  CHECK(slide(windowed().numbers<std::uint8_t>(key, 7, {0, 0, 0, 0, 0, 0, 0})).empty());
+  CHECK(slide(model("gemma3", 7)).empty());
+  CHECK(slide(model("llama", 7)).empty());
+  CHECK(error_of(windowed().numbers<std::uint8_t>(key, 7, {1, 0})) == key + " lists 2 layers of 7.");
+  CHECK(error_of(windowed().entry(key, 5, GgufBytes::raw<std::int32_t>(-1))) == key + " must be 0 or more but is -1.");
 }
 
 // Values of DeepSeek-V2-Lite: factor 40, mscale_all_dim 0.707, softmax scale times (0.1 * 0.707 ln 40 + 1)^2.

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
@@ -105,6 +107,23 @@ void write_tensors(const std::string& path, const std::vector<NamedTensor>& tens
   write_safetensors<float>(path, entries, {{"format", "pt"}});
 }
 
+// The bytes of a GGUF file with more metadata. Tensors stay aligned: what is put in is a multiple of 32 bytes long.
+std::string with_values(const std::string& path, const GgufBytes& more) {
+  constexpr std::size_t count_at = 16, values_at = 24;
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes(std::istreambuf_iterator<char>(file), {}), added = more.bytes().substr(values_at);
+  const std::string empty_pad = GgufBytes().string("pad", "").bytes().substr(values_at);
+  added += GgufBytes()
+               .string("pad", std::string(32 - (added.size() + empty_pad.size()) % 32, ' '))
+               .bytes()
+               .substr(values_at);
+  std::uint64_t count = 0, extra = 0;
+  std::memcpy(&count, bytes.data() + count_at, sizeof count);
+  std::memcpy(&extra, more.bytes().data() + count_at, sizeof extra);
+  bytes.replace(count_at, sizeof count, GgufBytes::raw<std::uint64_t>(count + extra + 1));
+  return bytes.insert(values_at, added);
+}
+
 }  // namespace
 
 TEST_CASE("folders of every family give the logits of transformers") {
@@ -129,6 +148,31 @@ TEST_CASE("GGUF files of every family give the same logits") {
     CHECK(worst(model.logits(e.tokens, 1), same) < 2e-6);
     CHECK(worst(load_gguf_model<float>(GgufFile(path), 1).logits(e.tokens, 1), e.logits) < 2e-5);
   }
+}
+
+TEST_CASE("Gemma 3's GGUF says which layers slide") {
+  const Scratch scratch;
+  const std::vector<std::int64_t> tokens = expected("gemma3").tokens;
+  const std::string key = "gemma3.attention.sliding_window_pattern";
+  const auto own = load_gguf_model<double>(GgufFile(folder_of("gemma3") + "/model.gguf"), 1).logits(tokens, 1);
+  const auto same = [&](const GgufBytes& pattern, const std::vector<bool>& slides) {
+    nlohmann::json types = nlohmann::json::array();
+    for (bool s : slides) types.push_back(s ? "sliding_attention" : "full_attention");
+    const std::string file = scratch.file(with_values(folder_of("gemma3") + "/model.gguf", pattern), "pattern.gguf");
+    const auto logits = load_gguf_model<double>(GgufFile(file), 1).logits(tokens, 1);
+    CHECK(worst(logits, own) > 1e-3);
+    CHECK(worst(logits,
+                load_checkpoint<double>(edited(scratch, "gemma3", {{"layer_types", types}})).model.logits(tokens, 1)) <
+          2e-6);
+  };
+  same(GgufBytes().u32(key, 2), {true, false, true, false, true, false});
+  same(GgufBytes().numbers<std::uint8_t>(key, 7, {0, 1, 1, 0, 0, 1}), {false, true, true, false, false, true});
+  same(GgufBytes().u32(key, 0), std::vector<bool>(6, true));
+  same(GgufBytes().u32(key, 1), std::vector<bool>(6, false));
+  CHECK(load_refusal(scratch.file(with_values(folder_of("gemma3") + "/model.gguf",
+                                              GgufBytes().f32("gemma3.final_logit_softcapping", 30)),
+                                  "capped.gguf"))
+            .ends_with("gemma3.final_logit_softcapping is not supported."));
 }
 
 TEST_CASE("a real model's two files agree") {
