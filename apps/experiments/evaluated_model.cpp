@@ -80,7 +80,9 @@ EvaluatedModel load_evaluated_model(const std::optional<std::string>& model, Tas
   if (folder) {
     Checkpoint<float> loaded = load_checkpoint<float>(*folder);
     const std::optional<Task> task = task_of(loaded.notes);
-    return {std::move(loaded.model), std::move(loaded.notes), *folder, task, *folder};
+    const std::string part =
+        loaded.left_out ? fmt::format(" (its text part; {} tensors of others are left out)", *loaded.left_out) : "";
+    return {std::move(loaded.model), std::move(loaded.notes), *folder + part, task, *folder};
   }
   constexpr std::int64_t seed = 0;
   Transformer<float> small = new_model(evaluated_config(folder, own), seed);

@@ -47,19 +47,12 @@ class Reader : public RopeSetReader {
     if (verified && verified->is_boolean() && !verified->get<bool>()) out_.source += " (not verified)";
   }
 
-  // Multimodal models keep the language model's config in a part of their own.
   void enter_text_part() {
-    const json* type = config_->contains("model_type") ? &(*config_)["model_type"] : nullptr;
-    for (const char* key : {"text_config", "llm_config", "language_config", "thinker_config"}) {
-      const json* part = top(key);
-      if (!part || !part->is_object()) continue;
-      config_ = part;
-      prefix_ += std::string(key) + ".";
-      if (std::string_view(key) == "thinker_config") return enter_text_part();
-      break;
-    }
-    const json* inner = top("model_type");
-    if (inner) type = inner;
+    const json* type = top("model_type");
+    const TextPart part = text_part(*config_);
+    config_ = part.config;
+    prefix_ = part.prefix;
+    if (const json* inner = top("model_type")) type = inner;
     if (!type || type->is_null()) return;
     if (!type->is_string()) fail("{} must be text but is {}", path("model_type"), shown(*type));
     out_.model_type = type->get<std::string>();
@@ -90,7 +83,7 @@ class Reader : public RopeSetReader {
     if (max_positions_) out_.max_position_embeddings = max_positions_->value;
     const auto layers = size({"num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers"}, 0);
     if (layers) out_.n_layers = layers->value;
-    const auto kv_heads = size({"num_key_value_heads", "num_kv_heads", "multi_query_group_num"}, 0);
+    const auto kv_heads = size({"num_key_value_heads", "num_kv_heads", "multi_query_group_num"}, class_->n_kv_heads);
     if (kv_heads) out_.n_kv_heads = kv_heads->value;
     if (class_->divisible && hidden_ && heads_ && hidden_->value % heads_->value != 0) {
       fail("{} {} is not a multiple of {} {}", path("hidden_size"), hidden_->value, path("num_attention_heads"),
@@ -489,6 +482,17 @@ ModelConfig read_gguf_config(const std::string& path, const std::optional<std::s
 }
 
 }  // namespace
+
+TextPart text_part(const json& config) {
+  for (const char* key : {"text_config", "llm_config", "language_config", "thinker_config"}) {
+    const auto found = config.find(key);
+    if (found == config.end() || !found->is_object()) continue;
+    TextPart part = std::string_view(key) == "thinker_config" ? text_part(*found) : TextPart{&*found, ""};
+    part.prefix = std::string(key) + "." + part.prefix;
+    return part;
+  }
+  return {&config, ""};
+}
 
 ModelConfig model_config(const json& config, std::string_view name) { return Reader(config, name).read(); }
 

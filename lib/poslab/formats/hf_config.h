@@ -58,7 +58,15 @@ struct ModelConfig {
   std::string renamed;                                  // a sentence when the config uses older spellings, else empty
 };
 
-// Reads a parsed config; `name` stands in errors. Multimodal configs: the part under text_config (or llm_config, ...).
+// The language model's part of a multimodal config (text_config, llm_config, ...) and where it stands, "text_config.";
+// else the config itself and "".
+struct TextPart {
+  const nlohmann::json* config;
+  std::string prefix;
+};
+TextPart text_part(const nlohmann::json& config);
+
+// Reads a parsed config, of a multimodal model its text part; `name` stands in errors.
 // Odd values that transformers follows are followed and named in warnings; what it refuses throws
 // std::invalid_argument "[model_config] <name>: ..." naming the missing or bad key.
 ModelConfig model_config(const nlohmann::json& config, std::string_view name);

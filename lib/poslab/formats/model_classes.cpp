@@ -9,6 +9,7 @@ struct Entry {
 
   constexpr Entry interleaved() const { return with(&ModelClass::layout, RopeLayout::interleaved); }
   constexpr Entry reads(RopeReading v) const { return with(&ModelClass::reading, v); }
+  constexpr Entry kv_heads(std::int64_t v) const { return with(&ModelClass::n_kv_heads, v); }
   constexpr Entry theta(double v) const { return with(&ModelClass::rope_theta, v); }
   constexpr Entry theta_key(std::string_view v) const { return with(&ModelClass::theta_key, v); }
   constexpr Entry partial_key(std::string_view v) const { return with(&ModelClass::partial_key, v); }
@@ -163,7 +164,7 @@ constexpr Entry table[] = {
     rotary("kimi_k2", 7168, 64, 64, 4096).interleaved().reads(mla),
     rotary("longcat_flash", 6144, 64, 64, 131072).interleaved().reads(mla).theta(1e7),
     // RoPE, a set for each layer type
-    rotary("gemma3_text", 2304, 8, 256, 131072).sets(per_layer, gemma3_layers),
+    rotary("gemma3_text", 2304, 8, 256, 131072).kv_heads(4).sets(per_layer, gemma3_layers),
     rotary("gemma3n_text", 2048, 8, 256, 32768).sets(per_layer, gemma3_layers),
     rotary("gemma4_text", 2304, 8, 256, 131072).sets(nested_only, gemma4_layers),
     rotary("mimo_v2_flash", 4096, 64, 192, 131072).sets(nested_only, mimo_v2_layers).partial(0),

@@ -40,7 +40,7 @@ struct ModelClass {
   RopeLayout layout = RopeLayout::half;
   RopeReading reading = RopeReading::flat;
   // Class defaults; 0 = none. head_dim 0: hidden_size / n_heads.
-  std::int64_t hidden_size = 0, n_heads = 0, head_dim = 0, max_positions = 0;
+  std::int64_t hidden_size = 0, n_heads = 0, n_kv_heads = 0, head_dim = 0, max_positions = 0;
   double rope_theta = 10000;
   std::string_view theta_key = "rope_theta";
   std::string_view partial_key = "partial_rotary_factor";

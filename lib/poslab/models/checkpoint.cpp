@@ -32,10 +32,28 @@ std::span<T> part(std::span<T> values, std::int64_t offset, std::int64_t size) {
   return values.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(size));
 }
 
+// What the names of a multimodal model's text part begin with: transformers moved the inner "model." to the front.
+constexpr std::string_view text_names[] = {"language_model.", "model.language_model.", "lm_head."};
+
+bool is_of_text(std::string_view name) {
+  return std::any_of(std::begin(text_names), std::end(text_names),
+                     [&](std::string_view begin) { return name.starts_with(begin); });
+}
+
 // Files of a model without its head leave the prefix out.
-const SafetensorsTensor* find(const SafetensorsFile& file, std::string_view prefix, const std::string& name) {
-  const SafetensorsTensor* found = file.find(name);
-  return found || prefix.empty() || !name.starts_with(prefix) ? found : file.find(name.substr(prefix.size()));
+const SafetensorsTensor* find(const SafetensorsFile& file, const ReadConfig& read, const std::string& name) {
+  const std::string_view prefix = read.naming->prefix;
+  const bool prefixed = !prefix.empty() && name.starts_with(prefix);
+  const std::string inner = prefixed ? name.substr(prefix.size()) : name;
+  if (!read.text_part) {
+    const SafetensorsTensor* found = file.find(name);
+    return found || !prefixed ? found : file.find(inner);
+  }
+  for (const std::string& known : {"language_model." + name, "model.language_model." + inner, name}) {
+    const SafetensorsTensor* found = is_of_text(known) ? file.find(known) : nullptr;
+    if (found) return found;
+  }
+  return nullptr;
 }
 
 // Beside their parameters some models of Hugging Face save buffers, and the head that is the table of token vectors.
@@ -44,16 +62,17 @@ bool is_ignored(const std::string& name, const TransformerConfig& config) {
                           ".rotary_emb.inv_freq", "embed_positions.inv_freq"}) {
     if (name.ends_with(end)) return true;
   }
-  return config.tied_head && (name == "lm_head.weight" || name == "embed_out.weight");
+  return config.tied_head &&
+         (name == "lm_head.weight" || name == "embed_out.weight" || name == "language_model.lm_head.weight");
 }
 
-template <class T>
-void read_tensors(const SafetensorsFile& file, const std::vector<StoredTensor>& wanted, std::string_view prefix,
+template <class T, class Find>
+void read_tensors(const SafetensorsFile& file, const std::vector<StoredTensor>& wanted, const Find& find,
                   std::span<T> values) {
   parallel_for(std::ssize(wanted), available_cores(), [&](std::int64_t i) {
     const StoredTensor& tensor = wanted[static_cast<std::size_t>(i)];
     const std::span<T> to = part(values, tensor.offset, tensor.size);
-    file.read(*find(file, prefix, tensor.name), to);
+    file.read(*find(tensor.name), to);
     arrange(tensor, to);
   });
 }
@@ -67,16 +86,21 @@ Checkpoint<T> load_checkpoint(const std::string& folder) {
   const SafetensorsFile file(folder);
   // Before a model is made: a config may ask for any size.
   const std::vector<StoredTensor> tensors = stored_tensors(read.config, *read.naming);
-  const std::string_view prefix = read.naming->prefix;
-  const auto find_in_file = [&](const std::string& name) { return find(file, prefix, name); };
-  check_tensors(file, tensors, find_in_file, [&](const std::string& name) { return is_ignored(name, read.config); });
+  const auto find_in_file = [&](const std::string& name) { return find(file, read, name); };
+  const auto is_other_part = [&](const std::string& name) { return read.text_part && !is_of_text(name); };
+  check_tensors(file, tensors, find_in_file,
+                [&](const std::string& name) { return is_ignored(name, read.config) || is_other_part(name); });
   if (read.config.embedding_scale != 1) {
     // The scale is a number of the table's own type.
     const DType type = find_in_file(tensors.front().name)->dtype.value_or(DType::f32);
     read.config.embedding_scale = round_to(type, read.config.embedding_scale);
   }
   Checkpoint<T> checkpoint{Transformer<T>(read.config), std::move(read.notes)};
-  read_tensors(file, tensors, prefix, checkpoint.model.values());
+  read_tensors(file, tensors, find_in_file, checkpoint.model.values());
+  if (read.text_part) {
+    checkpoint.left_out = std::count_if(file.tensors().begin(), file.tensors().end(),
+                                        [&](const SafetensorsTensor& t) { return is_other_part(t.name); });
+  }
   return checkpoint;
 }
 
@@ -95,11 +119,10 @@ TrainingState<T> load_training_state(const std::string& folder, const ParameterL
   state.run.erase("steps");
   const std::int64_t size = layout.size();
   const std::vector<StoredTensor> moments = {{"first_moment", {size}, 0, size}, {"second_moment", {size}, size, size}};
-  check_tensors(
-      file, moments, [&](const std::string& name) { return file.find(name); },
-      [](const std::string&) { return false; });
+  const auto find_in_file = [&](const std::string& name) { return file.find(name); };
+  check_tensors(file, moments, find_in_file, [](const std::string&) { return false; });
   std::vector<T> both(static_cast<std::size_t>(2 * size));
-  read_tensors<T>(file, moments, "", both);
+  read_tensors(file, moments, find_in_file, std::span<T>(both));
   state.first_moment.assign(both.begin(), both.begin() + size);
   state.second_moment.assign(both.begin() + size, both.end());
   return state;

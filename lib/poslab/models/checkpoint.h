@@ -20,6 +20,7 @@ template <class T>
 struct Checkpoint {
   Transformer<T> model;
   CheckpointNotes notes;
+  std::optional<std::int64_t> left_out = {};  // tensors of a multimodal model's other parts; absent: it has none
 };
 
 // Values stored as f32, f64, bf16 or f16 become T. Throws std::invalid_argument naming the file and the tensor for one

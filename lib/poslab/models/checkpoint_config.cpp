@@ -6,6 +6,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "poslab/formats/hf_config.h"
 #include "poslab/formats/json_file.h"
 #include "poslab/models/hf_families.h"
 
@@ -151,8 +152,14 @@ ReadConfig read_config(const std::string& path) {
   const json config = read_json_file(path);
   if (!config.is_object()) throw std::invalid_argument(fmt::format("[checkpoint] {}: is no JSON object.", path));
   const ConfigKeys keys(config, path);
-  FamilyModel model = read_family(keys);
-  ReadConfig read{std::move(model.config), model.naming, {}};
+  const TextPart part = text_part(config);
+  json text = *part.config;
+  // The whole model ties its head, whichever part says so.
+  if (const json* tied = keys.find("tie_word_embeddings")) text.emplace("tie_word_embeddings", *tied);
+  const std::string text_path =
+      part.prefix.empty() ? path : path + ": " + part.prefix.substr(0, part.prefix.size() - 1);
+  FamilyModel model = read_family(ConfigKeys(text, text_path));
+  ReadConfig read{std::move(model.config), model.naming, {}, !part.prefix.empty()};
   check_config(read.config);
   if (const json* notes = keys.find("poslab")) {
     if (!notes->is_object()) keys.fail("poslab must be an object");

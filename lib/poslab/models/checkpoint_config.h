@@ -37,6 +37,7 @@ struct ReadConfig {
   TransformerConfig config;
   const TensorNaming* naming = nullptr;
   CheckpointNotes notes;
+  bool text_part = false;  // of a multimodal model, whose other parts are not read
 };
 // Throws std::invalid_argument as read_family does, and for a config that check_config refuses.
 ReadConfig read_config(const std::string& path);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "poslab/formats/hf_config.h"
+#include "poslab/formats/model_classes.h"
 
 namespace poslab {
 namespace {
@@ -55,6 +56,7 @@ void read_local_layers(const ConfigKeys& keys, TransformerConfig& c, std::int64_
       local.push_back(type == "sliding_attention");
     }
   } else {
+    check_config(c);  // before a list of its layers is made
     for (std::int64_t layer = 0; layer < c.n_layers; ++layer) local.push_back(slides(layer));
   }
   if (std::none_of(local.begin(), local.end(), [](bool l) { return l; })) return;
@@ -129,8 +131,19 @@ TransformerConfig read_qwen3(const ConfigKeys& keys) {
   return c;
 }
 
-TransformerConfig read_gemma3(const ConfigKeys& keys) {
-  TransformerConfig c = read_gated(keys, "hidden_activation", "gelu_pytorch_tanh", 256, true);
+TransformerConfig read_gemma3(const ConfigKeys& given) {
+  // Multimodal files leave out what their class says (Gemma3TextConfig).
+  const ModelClass& own = *find_model_class("gemma3_text");
+  json all = {{"vocab_size", 262208},
+              {"hidden_size", own.hidden_size},
+              {"intermediate_size", 9216},
+              {"num_hidden_layers", 26},
+              {"num_attention_heads", own.n_heads},
+              {"num_key_value_heads", own.n_kv_heads},
+              {"max_position_embeddings", own.max_positions}};
+  all.update(given.all());
+  const ConfigKeys keys(all, given.path());
+  TransformerConfig c = read_gated(keys, "hidden_activation", "gelu_pytorch_tanh", own.head_dim, true);
   c.qkv_bias = c.o_bias = keys.boolean("attention_bias", false);
   for (const char* key : {"final_logit_softcapping", "attn_logit_softcapping"}) keys.require_absent(key);
   keys.require_false("use_bidirectional_attention");

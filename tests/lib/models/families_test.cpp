@@ -15,6 +15,7 @@
 #include "golden.h"
 #include "poslab/formats/safetensors.h"
 #include "poslab/models/checkpoint.h"
+#include "poslab/models/checkpoint_config.h"
 #include "poslab/models/gguf_checkpoint.h"
 #include "scratch.h"
 #include "shared_files.h"
@@ -226,6 +227,62 @@ TEST_CASE("sharded folders, buffers and tied heads beside their table are read")
   write_tensors(folder + "/b.safetensors", halves[1]);
   std::ofstream(folder + "/model.safetensors.index.json") << index;
   CHECK(worst(load_checkpoint<double>(folder).model.logits(e.tokens, 1), e.logits) < 4e-6);
+}
+
+TEST_CASE("of a multimodal folder the text part is a model") {
+  const Scratch scratch;
+  const Expected e = expected("gemma3");
+  const std::string folder = edited(scratch, "gemma3");
+  nlohmann::json config = {{"model_type", "gemma3"},
+                           {"text_config", golden("families/gemma3/config.json")},
+                           {"vision_config", {{"hidden_size", 12}}}};
+  config["text_config"].erase("tie_word_embeddings");
+  std::ofstream(folder + "/config.json") << config;
+  const auto renamed = [&](const std::string& outer, const std::string& inner) {
+    std::vector<NamedTensor> tensors = tensors_of(folder_of("gemma3"));
+    for (NamedTensor& t : tensors) t.name = outer + inner + t.name.substr(std::string("model.").size());
+    tensors.push_back({"vision_tower.encoder.layers.0.self_attn.q_proj.weight", {2, 1}, {1, 2}});
+    tensors.push_back({"model.multi_modal_projector.mm_soft_emb_norm.weight", {1}, {1}});
+    return tensors;
+  };
+  // As transformers 4.50 wrote them, and 5.
+  for (const auto& [outer, inner] : {std::pair("language_model.", "model."), std::pair("model.", "language_model.")}) {
+    write_tensors(folder + "/model.safetensors", renamed(outer, inner));
+    const Checkpoint<double> read = load_checkpoint<double>(folder);
+    CHECK(worst(read.model.logits(e.tokens, 1), e.logits) < 4e-6);
+    CHECK(read.left_out == 2);
+  }
+  CHECK(!load_checkpoint<double>(folder_of("gemma3")).left_out);
+  auto tensors = renamed("language_model.", "model.");
+  tensors.push_back({"language_model.model.layers.6.x.weight", {1}, {0}});
+  write_tensors(folder + "/model.safetensors", tensors);
+  CHECK(load_refusal(folder).ends_with(
+      "tensor language_model.model.layers.6.x.weight is extra: the config has no place for it."));
+  // The head is tied or not by the whole model's config.
+  config["tie_word_embeddings"] = false;
+  std::ofstream(folder + "/config.json") << config;
+  CHECK(load_refusal(folder).ends_with("tensor lm_head.weight is missing."));
+  config["text_config"]["model_type"] = "gemma3n_text";
+  std::ofstream(folder + "/config.json") << config;
+  CHECK(load_refusal(folder).find(folder + "/config.json: text_config: model_type 'gemma3n_text' is not known") !=
+        std::string::npos);
+}
+
+TEST_CASE("multimodal configs of Gemma 3 leave out what its class says") {
+  const Scratch scratch;
+  const TransformerConfig c = read_config(scratch.file(R"({"model_type": "gemma3", "text_config": {
+      "model_type": "gemma3_text", "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34,
+      "rope_scaling": {"factor": 8.0, "rope_type": "linear"}, "sliding_window": 1024}})",
+                                                       "config.json"))
+                                  .config;
+  CHECK(c.vocab_size == 262208);
+  CHECK(c.n_heads == 8);
+  CHECK(c.n_kv_heads == 4);
+  CHECK(c.head_dim == 256);
+  CHECK(c.max_position_embeddings == 131072);
+  CHECK(c.tied_head);
+  CHECK(c.rope.factor == 8);
+  CHECK(c.local_window == 1024);
 }
 
 TEST_CASE("Gemma's scale of token vectors is a number of the weights' type") {
