@@ -46,6 +46,12 @@ struct RanExperiment {
 
 using Settings = std::vector<std::pair<std::string, poslab::Value>>;
 
+// Of two that set one parameter, the later counts.
+inline Settings with(Settings settings, const Settings& more) {
+  settings.insert(settings.end(), more.begin(), more.end());
+  return settings;
+}
+
 // The defaults, with `settings` in their place.
 inline RanExperiment run_experiment(std::string_view name, const Settings& settings = {}, int threads = 1) {
   const poslab::Experiment* experiment = poslab::find_experiment(name);

@@ -81,7 +81,9 @@ struct Summary {
 struct Row {
   PositionEncoding encoding = PositionEncoding::rope;
   std::optional<RopeType> scaling;
-  std::int64_t extra_steps = 0, seed = 0, length = 0;
+  std::int64_t extra_steps = 0, seed = 0;
+  std::optional<double> train_loss;
+  std::int64_t length = 0;
   std::optional<double> mean_nll, accuracy;
   std::int64_t tokens = 0;
   std::optional<double> mean, low, high;
@@ -93,6 +95,8 @@ struct Row {
     field("scaling", self.scaling, "of the RoPE frequencies (null: as trained)");
     field("extra_steps", self.extra_steps, "further training with this scaling");
     field("seed", self.seed, "of the first values and the batches");
+    field("train_loss", self.train_loss, "mean over the last tenth of the training steps (null: none with this scaling)",
+          "nats/token");
     field("length", self.length, "context length", "tokens");
     field("mean_nll", self.mean_nll, "mean of -ln p(token), mode chunks", "nats/token");
     field("accuracy", self.accuracy, "share of targets that the model finds likeliest");
@@ -202,6 +206,8 @@ struct Variant {
   std::optional<RopeType> scaling;
   std::int64_t extra_steps = 0;
 
+  bool trained() const { return !scaling || extra_steps > 0; }
+
   std::string name() const {
     std::string text(to_word(encoding));
     if (scaling) text += fmt::format(" + {}", to_word(*scaling));
@@ -246,12 +252,14 @@ class Study {
       for (std::int64_t seed : p_.seeds) {
         const std::vector<double> scores = scores_of(config, variants, seed);
         for (std::size_t v = 0, at = 0; v < variants.size(); ++v) {
+          const double train_loss = scores[at++];
           for (const auto& asked : asked_) {
             rows[v].push_back(row_of(config, variants[v], seed, asked.first, std::span(scores).subspan(at, n_scores)));
+            if (variants[v].trained()) rows[v].back().train_loss = train_loss;
             at += n_scores;
           }
         }
-        for (const Variant& variant : variants) summary_.trained_models += !variant.scaling || variant.extra_steps > 0;
+        for (const Variant& variant : variants) summary_.trained_models += variant.trained();
       }
       summary_.parameters = ParameterLayout(config).size();
       for (std::vector<Row>& of_variant : rows) {
@@ -267,27 +275,29 @@ class Study {
   // What a row keeps of an evaluation: mean_nll, accuracy, tokens.
   static constexpr std::size_t n_scores = 3;
 
-  // Of one seed, by variant and length; from the folder where they are finished.
+  // Of one seed, by variant: its training loss, then its scores by length; from the folder where they are finished.
   std::vector<double> scores_of(const TransformerConfig& config, const std::vector<Variant>& variants,
                                 std::int64_t seed) {
     std::optional<KeptResult> result;
     if (p_.save) {
       result.emplace(*p_.save, fmt::format("{}-seed{}", to_word(config.encoding), seed), made_with_);
-      if (auto kept = result->find(variants.size() * asked_.size() * n_scores)) {
+      if (auto kept = result->find(variants.size() * (1 + asked_.size() * n_scores))) {
         work_ -= work_of(config.encoding);
         return *std::move(kept);
       }
     }
     std::vector<double> scores;
     Transformer<float> model = new_model(config, seed);
-    train_on(model, seed, p_.steps, p_.seq_len);
+    const double trained_loss = train_on(model, seed, p_.steps, p_.seq_len);
     for (const Variant& variant : variants) {
       if (!variant.scaling) {
+        scores.push_back(trained_loss);
         evaluate(model, seed, scores);
         continue;
       }
       Transformer<float> longer = rescaled(p_, model, *variant.scaling);
-      if (variant.extra_steps > 0) train_on(longer, seed, variant.extra_steps, p_.seq_len * p_.extend_multiple);
+      scores.push_back(variant.trained() ? train_on(longer, seed, variant.extra_steps, p_.seq_len * p_.extend_multiple)
+                                         : std::numeric_limits<double>::quiet_NaN());
       evaluate(longer, seed, scores);
     }
     if (result) result->keep(scores);
@@ -313,7 +323,8 @@ class Study {
     context_.progress(done_ / std::max(work_, done_));
   }
 
-  void train_on(Transformer<float>& model, std::int64_t seed, std::int64_t steps, std::int64_t length) {
+  // The mean loss over the last tenth of the steps.
+  double train_on(Transformer<float>& model, std::int64_t seed, std::int64_t steps, std::int64_t length) {
     TrainOptions options;
     options.steps = steps;
     options.seq_len = length;
@@ -323,7 +334,10 @@ class Study {
     options.seed = seed;
     options.threads = context_.threads;
     const auto tokens = static_cast<double>(options.batch_size * length);
+    const std::int64_t last = (steps + 9) / 10;
+    double loss = 0;
     const TrainResult result = train(model, material_.source(), options, {}, std::nullopt, [&](const TrainedStep& s) {
+      if (s.step > steps - last) loss += s.loss;
       advance(model, seed, tokens, 3 * tokens, fmt::format(": loss {:.3f}", s.loss));
     });
     if (result.interrupted) {
@@ -332,6 +346,7 @@ class Study {
                                 *p_.save)
                   : "[extrapolate] interrupted.");
     }
+    return loss / static_cast<double>(last);
   }
 
   void evaluate(const Transformer<float>& model, std::int64_t seed, std::vector<double>& scores) {
@@ -436,7 +451,7 @@ class Study {
     report_.columns = {"encoding"};
     if (scaled) report_.columns.insert(report_.columns.end(), {"scaling", "extra_steps"});
     report_.columns.insert(report_.columns.end(),
-                           {"seed", "length", "mean_nll", "accuracy", "tokens", "mean", "low", "high"});
+                           {"seed", "train_loss", "length", "mean_nll", "accuracy", "tokens", "mean", "low", "high"});
     if (variants_.size() > 1) {
       report_.columns.insert(report_.columns.end(), {"difference", "difference_low", "difference_high"});
     }

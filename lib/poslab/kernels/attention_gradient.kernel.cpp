@@ -7,18 +7,6 @@ namespace poslab::kernels::POSLAB_KERNEL_NAMESPACE {
 namespace {
 
 template <class T>
-struct VectorOf;
-template <>
-struct VectorOf<float> {
-  using V = F32;
-};
-template <>
-struct VectorOf<double> {
-  using V = F64;
-};
-template <class T>
-constexpr std::int64_t lanes = POSLAB_VECTOR_BYTES / sizeof(T);
-template <class T>
 constexpr std::int64_t width = 2 * lanes<T>;
 template <class T>
 constexpr T log2_e = static_cast<T>(0x1.71547652b82fep+0);

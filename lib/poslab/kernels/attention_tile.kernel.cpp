@@ -7,19 +7,7 @@ namespace poslab::kernels::POSLAB_KERNEL_NAMESPACE {
 namespace {
 
 template <class T>
-struct VectorOf;
-template <>
-struct VectorOf<float> {
-  using V = F32;
-};
-template <>
-struct VectorOf<double> {
-  using V = F64;
-};
-template <class T>
 constexpr T exp2_least = static_cast<T>(sizeof(T) == 4 ? Exp2F32::least : Exp2F64::least);
-template <class T>
-constexpr std::int64_t lanes = POSLAB_VECTOR_BYTES / sizeof(T);
 template <class T>
 constexpr std::int64_t width = 2 * lanes<T>;
 

@@ -38,6 +38,19 @@ typedef std::uint16_t U16 __attribute__((vector_size(POSLAB_VECTOR_BYTES / 2)));
 // As many lanes as F64 has.
 typedef float HalfF32 __attribute__((vector_size(POSLAB_VECTOR_BYTES / 2)));
 
+template <class T>
+struct VectorOf;
+template <>
+struct VectorOf<float> {
+  using V = F32;
+};
+template <>
+struct VectorOf<double> {
+  using V = F64;
+};
+template <class T>
+constexpr std::int64_t lanes = POSLAB_VECTOR_BYTES / sizeof(T);
+
 template <class V, class T>
 POSLAB_INLINE V load(const T* from) {
   V v;

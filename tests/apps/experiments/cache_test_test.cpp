@@ -3,76 +3,29 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
-#include <map>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "experiments/experiment.h"
 #include "poslab/core/random.h"
+#include "run_experiment.h"
 
 using namespace poslab;
 
 namespace {
 
-using Settings = std::map<std::string, Value>;
-
-struct Result {
-  Report report;
-
-  Value summary(const std::string& name) const {
-    return find(find_experiment("cache-test")->summary, report.summary, name);
-  }
-  double number(const std::string& name) const { return std::get<double>(summary(name)); }
+struct Result : RanExperiment {
   // -1 where they never part.
   std::int64_t first_divergence() const {
-    const Value value = summary("first_divergence");
-    return std::holds_alternative<std::int64_t>(value) ? std::get<std::int64_t>(value) : -1;
-  }
-  template <class T>
-  T row(std::int64_t i, const std::string& name) const {
-    Record fields;
-    report.rows.fill(i, fields);
-    return std::get<T>(find(find_experiment("cache-test")->row, fields, name));
-  }
-
-  static Value find(const std::vector<FieldSpec>& specs, const Record& values, const std::string& name) {
-    for (std::size_t i = 0; i < specs.size(); ++i) {
-      if (specs[i].name == name) return values[i];
-    }
-    FAIL("no field " << name);
-    return {};
+    return summary_is_null("first_divergence") ? -1 : summary<std::int64_t>("first_divergence");
   }
 };
 
 Result run(const Settings& settings = {}, int threads = 1) {
-  Record record;
-  std::size_t used = 0;
-  for (const FieldSpec& spec : find_experiment("cache-test")->params) {
-    const auto found = settings.find(spec.name);
-    record.push_back(found == settings.end() ? spec.fallback : found->second);
-    used += found != settings.end();
-  }
-  REQUIRE(used == settings.size());
-  RunContext context;
-  context.threads = threads;
-  return {find_experiment("cache-test")->run(record, context)};
+  return {run_experiment("cache-test", settings, threads)};
 }
 
-Settings with(Settings settings, const Settings& more) {
-  for (const auto& [name, value] : more) settings[name] = value;
-  return settings;
-}
-
-std::string refusal(const Settings& settings) {
-  try {
-    run(settings);
-  } catch (const std::invalid_argument& e) {
-    return e.what();
-  }
-  return "accepted";
-}
+std::string refusal(const Settings& settings) { return ::refusal("cache-test", settings); }
 
 std::int64_t count(std::int64_t n) { return n; }
 
@@ -81,7 +34,7 @@ std::int64_t count(std::int64_t n) { return n; }
 TEST_CASE("cache-test: dynamic NTK parts from the full pass at the trained length, to the right values") {
   const Result result = run();
   CHECK(result.first_divergence() == 64);
-  CHECK(std::get<std::string>(result.summary("verdict")) == "diverges");
+  CHECK(result.summary<std::string>("verdict") == "diverges");
   CHECK(result.report.rows.count == 48);
 
   // The same in complex numbers: pair i of a token is a number that turns by position * w_i, where w_i comes from the
@@ -131,12 +84,12 @@ TEST_CASE("cache-test: dynamic NTK parts from the full pass at the trained lengt
 TEST_CASE("cache-test: re-rotating and rebuilding repair it, pinning agrees with a pass over the whole text") {
   const Result re_rotate = run({{"policy", "re-rotate"}});
   CHECK(re_rotate.first_divergence() == -1);
-  CHECK(std::get<std::string>(re_rotate.summary("verdict")) == "consistent");
-  CHECK(std::get<std::int64_t>(re_rotate.summary("total_keys_redone")) == (48 + 95) * 48 / 2);
+  CHECK(re_rotate.summary<std::string>("verdict") == "consistent");
+  CHECK(re_rotate.summary<std::int64_t>("total_keys_redone") == (48 + 95) * 48 / 2);
   const Result rebuild = run({{"policy", "rebuild"}});
   CHECK(rebuild.first_divergence() == -1);
-  CHECK(std::get<std::int64_t>(rebuild.summary("frequency_changes")) == 32);
-  CHECK(std::get<std::int64_t>(rebuild.summary("total_keys_redone")) == (64 + 95) * 32 / 2);
+  CHECK(rebuild.summary<std::int64_t>("frequency_changes") == 32);
+  CHECK(rebuild.summary<std::int64_t>("total_keys_redone") == (64 + 95) * 32 / 2);
   const Result pin = run({{"policy", "pin"}});
   CHECK(pin.first_divergence() == 48);
   CHECK(pin.row<double>(47, "score_diff") < 1e-9);
@@ -150,11 +103,11 @@ TEST_CASE("cache-test: LongRoPE switches factors at the original length") {
   const Settings longrope = {{"rope_type", "longrope"}, {"short_factor", ones}, {"long_factor", long_factor}};
   const Result keep = run(longrope);
   CHECK(keep.first_divergence() == 64);
-  CHECK(std::get<std::int64_t>(keep.summary("frequency_changes")) == 1);
+  CHECK(keep.summary<std::int64_t>("frequency_changes") == 1);
   CHECK(run(with(longrope, {{"policy", "re-rotate"}})).first_divergence() == -1);
   const Result rebuild = run(with(longrope, {{"policy", "rebuild"}}));
   CHECK(rebuild.first_divergence() == -1);
-  CHECK(std::get<std::int64_t>(rebuild.summary("total_keys_redone")) == 64);
+  CHECK(rebuild.summary<std::int64_t>("total_keys_redone") == 64);
   const Result pin = run(with(longrope, {{"policy", "pin"}}));
   CHECK(pin.first_divergence() == 48);
   // Past the switch the pinned factors are those of the full pass.

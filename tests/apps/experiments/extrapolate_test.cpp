@@ -47,7 +47,8 @@ TEST_CASE("a row is what training and evaluating by hand give, whatever the thre
   options.learning_rate = 5e-3;
   options.warmup = 1;
   options.seed = 7;
-  train(model, *task_source(Task::passkey), options, {}, std::nullopt, [](const TrainedStep&) {});
+  const TrainResult trained =
+      train(model, *task_source(Task::passkey), options, {}, std::nullopt, [](const TrainedStep&) {});
   EvaluationText text;
   text.tokens.resize(256);
   text.targets.resize(256);
@@ -63,6 +64,8 @@ TEST_CASE("a row is what training and evaluating by hand give, whatever the thre
   CHECK(ran.row<std::int64_t>(1, "length") == 32);
   CHECK(ran.row<std::int64_t>(1, "tokens") == 8);
   CHECK(ran.row<double>(1, "mean_nll") == mean_loss(nll).mean_nll);
+  // The last tenth of 12 steps is 2.
+  CHECK(ran.row<double>(1, "train_loss") == (trained.history[10].loss + trained.history[11].loss) / 2);
   CHECK(ran.row_is_null(1, "low"));  // one seed has no spread
 }
 
@@ -106,6 +109,9 @@ TEST_CASE("scalings are tried on RoPE alone, with and without further training")
   CHECK(ran.row<std::int64_t>(6, "extra_steps") == 3);
   CHECK(ran.row<double>(4, "mean_nll") != ran.row<double>(2, "mean_nll"));
   CHECK(ran.row<double>(6, "mean_nll") != ran.row<double>(4, "mean_nll"));
+  CHECK_FALSE(ran.row_is_null(2, "train_loss"));
+  CHECK(ran.row_is_null(4, "train_loss"));
+  CHECK(ran.row<double>(6, "train_loss") != ran.row<double>(2, "train_loss"));
   CHECK(ran.row<std::string>(8, "scaling") == "yarn");
   CHECK(ran.summary<std::int64_t>("trained_models") == 4);
 }

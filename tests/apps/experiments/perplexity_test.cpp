@@ -11,10 +11,12 @@
 #include "poslab/formats/tokenizer.h"
 #include "poslab/models/checkpoint.h"
 #include "poslab/models/evaluate.h"
+#include "poslab/models/tasks.h"
 #include "poslab/models/trainer.h"
 #include "run_experiment.h"
 #include "scratch.h"
 #include "shared_files.h"
+#include "small_transformer.h"
 
 using namespace poslab;
 using Integers = std::vector<std::int64_t>;
@@ -22,17 +24,7 @@ using Integers = std::vector<std::int64_t>;
 namespace {
 
 TransformerConfig tiny(PositionEncoding encoding) {
-  TransformerConfig c;
-  c.vocab_size = 25;  // passkey's
-  c.d_model = 16;
-  c.n_layers = 2;
-  c.n_heads = c.n_kv_heads = 2;
-  c.head_dim = 8;
-  c.d_ff = 32;
-  c.max_position_embeddings = 16;
-  c.rope = plain_rope(8);
-  c.encoding = encoding;
-  return c;
+  return small_transformer(task_vocab_size(Task::passkey), encoding, 16);
 }
 
 // A folder with a model whose predictions differ from each other, and the model.

@@ -9,6 +9,7 @@
 #include "poslab/models/trainer.h"
 #include "run_experiment.h"
 #include "scratch.h"
+#include "small_transformer.h"
 
 using namespace poslab;
 using Integers = std::vector<std::int64_t>;
@@ -16,17 +17,7 @@ using Integers = std::vector<std::int64_t>;
 namespace {
 
 TransformerConfig config_for(Task task, PositionEncoding encoding) {
-  TransformerConfig c;
-  c.vocab_size = task_vocab_size(task);
-  c.d_model = 32;
-  c.n_layers = 2;
-  c.n_heads = c.n_kv_heads = 2;
-  c.head_dim = 16;
-  c.d_ff = 64;
-  c.max_position_embeddings = 32;
-  c.rope = plain_rope(16);
-  c.encoding = encoding;
-  return c;
+  return small_transformer(task_vocab_size(task), encoding, 32, 32);
 }
 
 }  // namespace

@@ -2,46 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "experiments/experiment.h"
 #include "golden.h"
+#include "run_experiment.h"
 
 using namespace poslab;
 
 namespace {
 
-using Settings = std::map<std::string, Value>;
-
-// The default parameters with some replaced.
-Record record(const Settings& settings) {
-  Record out;
-  std::size_t used = 0;
-  for (const FieldSpec& spec : find_experiment("shuffle-test")->params) {
-    const auto found = settings.find(spec.name);
-    out.push_back(found == settings.end() ? spec.fallback : found->second);
-    used += found != settings.end();
-  }
-  REQUIRE(used == settings.size());
-  return out;
-}
-
-struct Result {
-  Report report;
-  Value summary(const std::string& name) const {
-    return find(find_experiment("shuffle-test")->summary, report.summary, name);
-  }
-  double max_abs_diff() const { return std::get<double>(summary("max_abs_diff")); }
-  bool equivariant() const { return std::get<bool>(summary("equivariant")); }
-  std::string verdict() const { return std::get<std::string>(summary("verdict")); }
-  Value row(std::int64_t i, const std::string& name) const {
-    Record fields;
-    report.rows.fill(i, fields);
-    return find(find_experiment("shuffle-test")->row, fields, name);
-  }
+struct Result : RanExperiment {
+  double max_abs_diff() const { return summary<double>("max_abs_diff"); }
+  bool equivariant() const { return summary<bool>("equivariant"); }
+  std::string verdict() const { return summary<std::string>("verdict"); }
   // [2, seq_len, d_model], f64
   std::vector<double> outputs() const {
     const auto& shape = report.tensor.shape;
@@ -49,30 +23,13 @@ struct Result {
     report.tensor.fill(0, 2, reinterpret_cast<std::byte*>(out.data()));
     return out;
   }
-
-  static Value find(const std::vector<FieldSpec>& specs, const Record& values, const std::string& name) {
-    for (std::size_t i = 0; i < specs.size(); ++i) {
-      if (specs[i].name == name) return values[i];
-    }
-    FAIL("no field " << name);
-    return {};
-  }
 };
 
 Result run(const Settings& settings = {}, int threads = 1) {
-  RunContext context;
-  context.threads = threads;
-  return {find_experiment("shuffle-test")->run(record(settings), context)};
+  return {run_experiment("shuffle-test", settings, threads)};
 }
 
-std::string refusal(const Settings& settings) {
-  try {
-    run(settings);
-  } catch (const std::invalid_argument& e) {
-    return e.what();
-  }
-  return "accepted";
-}
+std::string refusal(const Settings& settings) { return ::refusal("shuffle-test", settings); }
 
 std::vector<double> flattened(const nlohmann::json& rows) {
   std::vector<double> out;
@@ -105,10 +62,10 @@ TEST_CASE("shuffle-test: without parameters it is the lesson's test, to 1e-12") 
   CHECK(result.equivariant());
   CHECK(result.verdict() == "equivariant");
   CHECK(result.max_abs_diff() < 1e-12);
-  CHECK(std::holds_alternative<std::monostate>(result.summary("leaked_order")));
+  CHECK(result.summary_is_null("leaked_order"));
   check_lesson(result, lesson["attention_of_permuted"], lesson["attention"], order);
   for (std::size_t i = 0; i < 5; ++i) {
-    CHECK(std::get<std::int64_t>(result.row(static_cast<std::int64_t>(i), "token")) ==
+    CHECK(result.row<std::int64_t>(static_cast<std::int64_t>(i), "token") ==
           static_cast<std::int64_t>(order[i]));
   }
 }
@@ -131,7 +88,7 @@ TEST_CASE("shuffle-test: the causal mask leaks order as in the lesson") {
       size += row[c] * row[c];
     }
   }
-  CHECK(std::get<double>(result.summary("leaked_order")) == doctest::Approx(std::sqrt(squares / size)));
+  CHECK(result.summary<double>("leaked_order") == doctest::Approx(std::sqrt(squares / size)));
 }
 
 TEST_CASE("shuffle-test: every encoding tells the order, none does not") {
@@ -155,9 +112,9 @@ TEST_CASE("shuffle-test: a word's output is the same wherever it stands, unless 
   const Settings lesson = {{"words", "the dog bit the man"}, {"order", integers({0, 4, 2, 3, 1})}};
   const Result bag = run(lesson);
   CHECK(bag.equivariant());
-  CHECK(std::get<bool>(bag.summary("words_keep_output")));
-  CHECK(std::get<double>(bag.summary("max_word_diff")) < 1e-12);
-  CHECK(std::get<std::string>(bag.row(1, "word")) == "man");
+  CHECK(bag.summary<bool>("words_keep_output"));
+  CHECK(bag.summary<double>("max_word_diff") < 1e-12);
+  CHECK(bag.row<std::string>(1, "word") == "man");
   // In the text itself "the" stands at 0 and 3.
   const auto outputs = bag.outputs();
   for (std::size_t c = 0; c < 8; ++c) CHECK(std::abs(outputs[40 + c] - outputs[40 + 3 * 8 + c]) < 1e-12);
@@ -165,11 +122,9 @@ TEST_CASE("shuffle-test: a word's output is the same wherever it stands, unless 
 
   for (const Settings& more : {Settings{{"encoding", "rope"}}, Settings{{"encoding", "sinusoidal"}},
                                Settings{{"encoding", "alibi"}}, Settings{{"mask", "causal"}}}) {
-    Settings told = lesson;
-    told.insert(more.begin(), more.end());
-    const Result result = run(told);
-    CHECK_FALSE(std::get<bool>(result.summary("words_keep_output")));
-    CHECK(std::get<double>(result.summary("max_word_diff")) > 1e-3);
+    const Result result = run(with(lesson, more));
+    CHECK_FALSE(result.summary<bool>("words_keep_output"));
+    CHECK(result.summary<double>("max_word_diff") > 1e-3);
   }
 }
 
@@ -179,10 +134,8 @@ TEST_CASE("shuffle-test: identical outputs for any number of threads, order draw
   const Result one = run(settings, 1);
   CHECK(run(settings, 2).outputs() == one.outputs());
   std::vector<std::int64_t> order;
-  for (std::int64_t i = 0; i < 300; ++i) order.push_back(std::get<std::int64_t>(one.row(i, "token")));
-  Settings given = settings;
-  given["order"] = order;
-  CHECK(run(given).outputs() == one.outputs());
+  for (std::int64_t i = 0; i < 300; ++i) order.push_back(one.row<std::int64_t>(i, "token"));
+  CHECK(run(with(settings, {{"order", order}})).outputs() == one.outputs());
   std::sort(order.begin(), order.end());
   for (std::int64_t i = 0; i < 300; ++i) CHECK(order[static_cast<std::size_t>(i)] == i);
 }

@@ -8,23 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "small_transformer.h"
+
 using namespace poslab;
 
 namespace {
 
-TransformerConfig tiny(PositionEncoding encoding) {
-  TransformerConfig c;
-  c.vocab_size = 13;
-  c.d_model = 16;
-  c.n_layers = 2;
-  c.n_heads = c.n_kv_heads = 2;
-  c.head_dim = 8;
-  c.d_ff = 32;
-  c.max_position_embeddings = 8;
-  c.rope = plain_rope(8);
-  c.encoding = encoding;
-  return c;
-}
+TransformerConfig tiny(PositionEncoding encoding) { return small_transformer(13, encoding, 8); }
 
 // Weights large enough that the predictions differ from each other.
 Transformer<double> drawn(const TransformerConfig& config) {
