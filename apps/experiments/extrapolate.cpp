@@ -95,8 +95,8 @@ struct Row {
     field("scaling", self.scaling, "of the RoPE frequencies (null: as trained)");
     field("extra_steps", self.extra_steps, "further training with this scaling");
     field("seed", self.seed, "of the first values and the batches");
-    field("train_loss", self.train_loss, "mean over the last tenth of the training steps (null: none with this scaling)",
-          "nats/token");
+    field("train_loss", self.train_loss,
+          "mean over the last tenth of the training steps (null: none with this scaling)", "nats/token");
     field("length", self.length, "context length", "tokens");
     field("mean_nll", self.mean_nll, "mean of -ln p(token), mode chunks", "nats/token");
     field("accuracy", self.accuracy, "share of targets that the model finds likeliest");

@@ -21,9 +21,7 @@ struct Result : RanExperiment {
   }
 };
 
-Result run(const Settings& settings = {}, int threads = 1) {
-  return {run_experiment("cache-test", settings, threads)};
-}
+Result run(const Settings& settings = {}, int threads = 1) { return {run_experiment("cache-test", settings, threads)}; }
 
 std::string refusal(const Settings& settings) { return ::refusal("cache-test", settings); }
 

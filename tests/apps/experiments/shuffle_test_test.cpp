@@ -65,8 +65,7 @@ TEST_CASE("shuffle-test: without parameters it is the lesson's test, to 1e-12") 
   CHECK(result.summary_is_null("leaked_order"));
   check_lesson(result, lesson["attention_of_permuted"], lesson["attention"], order);
   for (std::size_t i = 0; i < 5; ++i) {
-    CHECK(result.row<std::int64_t>(static_cast<std::int64_t>(i), "token") ==
-          static_cast<std::int64_t>(order[i]));
+    CHECK(result.row<std::int64_t>(static_cast<std::int64_t>(i), "token") == static_cast<std::int64_t>(order[i]));
   }
 }
 
