@@ -10,6 +10,7 @@
 
 #include "experiments/token_rate.h"
 #include "poslab/formats/model_files.h"
+#include "poslab/formats/presets.h"
 #include "poslab/formats/tokenizer.h"
 #include "poslab/models/checkpoint_config.h"
 #include "poslab/models/corpus.h"
@@ -37,11 +38,24 @@ std::optional<Task> task_of(const CheckpointNotes& notes) {
 // A file is a GGUF file, or its reader says what it is instead.
 bool is_gguf(const std::string& path) { return path.ends_with(".gguf") || std::filesystem::is_regular_file(path); }
 
-// A folder that holds a GGUF file alone means that file.
+[[noreturn]] void refuse_model(const std::string& sentence) { throw std::invalid_argument("[model] " + sentence); }
+
+// A folder that holds a GGUF file alone means that file. Throws std::invalid_argument "[model] ..." for what holds no
+// model.
 std::optional<std::string> one_model(const std::optional<std::string>& path) {
   if (!path) return path;
+  std::error_code error;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(*path, error))) {
+    refuse_model(preset_text(*path) ? fmt::format("the preset {} has no weights: give a folder or a GGUF file.", *path)
+                                    : fmt::format("there is no file or folder '{}'.", *path));
+  }
   const ModelFiles files = model_files(*path);
-  return !files.config && files.gguf.size() == 1 ? files.gguf[0] : *path;
+  if (files.config || !std::filesystem::is_directory(*path, error)) return *path;
+  if (files.gguf.size() == 1) return files.gguf[0];
+  refuse_model(files.gguf.empty()
+                   ? fmt::format("the folder {} holds no config.json and no GGUF file.", *path)
+                   : fmt::format("the folder {} holds {} GGUF files and no config.json: name one of them.", *path,
+                                 files.gguf.size()));
 }
 
 void check_vocabulary(const std::vector<std::int64_t>& tokens, const std::string& path, std::int64_t vocab_size) {

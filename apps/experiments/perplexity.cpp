@@ -112,7 +112,9 @@ std::vector<std::int64_t> context_lengths(const Params& p, std::int64_t trained,
   std::vector<std::int64_t> lengths;
   if (p.seq_len) {
     for (std::int64_t length : *p.seq_len) {
-      if (length < 1) refuse(fmt::format("seq_len must be at least 1 but got {}.", length));
+      if (length < 1 || length > longest_context) {
+        refuse(fmt::format("seq_len must be 1 .. {} but got {}.", longest_context, length));
+      }
       if (!lengths.empty() && length <= lengths.back()) {
         refuse(fmt::format("seq_len must ascend but {} follows {}.", length, lengths.back()));
       }
@@ -200,9 +202,10 @@ std::string conclude(const Params& p, const Summary& s) {
   std::string text = fmt::format("{}, {}, trained at {} tokens; {} of {}.\n", s.resolved_model, to_word(s.encoding),
                                  s.trained_length, to_word(p.mode), s.resolved_text);
   for (std::size_t i = 0; i < s.lengths.size(); ++i) {
-    const std::string loss = std::isnan(s.length_nll[i])
-                                 ? fmt::format("refused, the learned table ends at {}", s.trained_length)
-                                 : fmt::format("{:.4f} +- {:.4f} nats/token", s.length_nll[i], s.length_stderr[i]);
+    const std::string loss =
+        s.length_tokens[i] == 0       ? fmt::format("refused, the learned table ends at {}", s.trained_length)
+        : std::isnan(s.length_nll[i]) ? "no number, since the model's own overflow"
+                                      : fmt::format("{:.4f} +- {:.4f} nats/token", s.length_nll[i], s.length_stderr[i]);
     text += fmt::format("{:>6} tokens: {}; the context cut to {}: {:.4f}\n", s.lengths[i], loss, s.trained_length,
                         s.control_nll[i]);
   }

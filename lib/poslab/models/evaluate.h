@@ -13,6 +13,9 @@
 
 namespace poslab {
 
+// Tokens; longer contexts are refused before anything of their size is counted.
+inline constexpr std::int64_t longest_context = std::int64_t{1} << 30;
+
 // What a model is asked: after tokens [0, i] of its window it should say targets[i]; no_target asks nothing.
 struct EvaluationText {
   std::vector<std::int64_t> tokens, targets;  // of equal size

@@ -169,6 +169,8 @@ TEST_CASE("bad requests are named") {
   };
   CHECK(with({{"tokens", path}, {"seq_len", Integers{200}}}) ==
         "[perplexity] seq_len 200 needs 201 tokens, one more to predict, but the text has 200.");
+  CHECK(with({{"tokens", path}, {"seq_len", Integers{INT64_MAX}}}) ==
+        "[perplexity] seq_len must be 1 .. 1073741824 but got 9223372036854775807.");
   CHECK(with({{"seq_len", Integers{64, 64}}}) == "[perplexity] seq_len must ascend but 64 follows 64.");
   CHECK(with({{"mode", std::string("sliding")}}) ==
         "[perplexity] mode sliding needs a running text; the texts of a task stand alone.");
@@ -245,4 +247,29 @@ TEST_CASE("pretrained models lose by position what an independent forward pass s
       }
     }
   }
+}
+
+TEST_CASE("perplexity names a model that it cannot run, and one whose numbers overflow") {
+  const Scratch scratch;
+  Integers tokens;
+  const std::string file = save_tokens(scratch, tokens);
+  const auto said = [&](const std::string& model) {
+    return refusal("perplexity", {{"model", model}, {"tokens", file}, {"seq_len", Integers{8}}});
+  };
+  CHECK(said(scratch.path("nowhere")) == "[model] there is no file or folder '" + scratch.path("nowhere") + "'.");
+  CHECK(said("llama-2-7b") == "[model] the preset llama-2-7b has no weights: give a folder or a GGUF file.");
+  CHECK(said("") == "[model] there is no file or folder ''.");
+  const std::string folder = scratch.path("models");
+  std::filesystem::create_directory(folder);
+  CHECK(said(folder) == "[model] the folder " + folder + " holds no config.json and no GGUF file.");
+  for (const char* name : {"models/a.gguf", "models/b.gguf"}) scratch.file("GGUF", name);
+  CHECK(said(folder) == "[model] the folder " + folder + " holds 2 GGUF files and no config.json: name one of them.");
+
+  Transformer<float> model = new_model(tiny(PositionEncoding::rope), 3);
+  for (float& value : model.values()) value = std::abs(value) + 1e30F;
+  CheckpointFolder(scratch.path("large")).save<float>(model, {}, nullptr);
+  const auto ran =
+      run_experiment("perplexity", {{"model", scratch.path("large")}, {"tokens", file}, {"seq_len", Integers{8}}});
+  CHECK(std::isnan(ran.summary<std::vector<double>>("length_nll")[0]));
+  CHECK(ran.report.conclusion.find("8 tokens: no number, since the model's own overflow") != std::string::npos);
 }
