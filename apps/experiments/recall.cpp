@@ -90,7 +90,9 @@ constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 std::vector<std::int64_t> rising(const char* name, const std::vector<std::int64_t>& values, std::int64_t least) {
   if (values.empty()) refuse(fmt::format("{} must not be empty.", name));
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (values[i] < least) refuse(fmt::format("{} must be at least {} but got {}.", name, least, values[i]));
+    if (values[i] < least || values[i] > longest_context) {
+      refuse(fmt::format("{} must be {} .. {} but got {}.", name, least, longest_context, values[i]));
+    }
     if (i > 0 && values[i] <= values[i - 1]) {
       refuse(fmt::format("{} must ascend but {} follows {}.", name, values[i], values[i - 1]));
     }

@@ -12,6 +12,7 @@ std::vector<KeyRange> key_ranges(Mask mask, std::int64_t seq_q, std::int64_t seq
     throw std::invalid_argument(fmt::format(
         "[key_ranges] sizes must not be negative but got seq_q {}, seq_k {}, window {}.", seq_q, seq_k, window));
   }
+  window = std::min(window, seq_q + seq_k);  // as good as any wider one, which might overflow below
   std::vector<KeyRange> ranges(static_cast<std::size_t>(seq_q), KeyRange{0, seq_k});
   for (std::int64_t i = 0; i < seq_q; ++i) {
     KeyRange& range = ranges[static_cast<std::size_t>(i)];

@@ -88,11 +88,14 @@ class Reader {
     out_.model_type = *name;
   }
 
+  static constexpr std::int64_t most_size = 1'000'000'000;  // the product of two still fits
+
   std::optional<std::int64_t> size(std::string_view end) const {
     const auto* value = file_->find_value(key(end));
     if (value && value->type == GgufType::array) return uniform(end);
     const auto v = file_->integer(key(end));
     if (v && *v < 1) fail(fmt::format("{} must be above 0 but is {}", key(end), *v));
+    if (v && *v > most_size) fail(fmt::format("{} is {}, too large", key(end), *v));
     return v;
   }
 
@@ -102,7 +105,7 @@ class Reader {
     if (values.empty() || std::any_of(values.begin(), values.end(), [&](double v) { return v != values.front(); })) {
       fail(fmt::format("{} differs from layer to layer, which is not supported", key(end)));
     }
-    if (!(values.front() >= 1 && values.front() < 1e9))
+    if (!(values.front() >= 1 && values.front() <= most_size))
       fail(fmt::format("{} must be above 0 but is {}", key(end), values.front()));
     return static_cast<std::int64_t>(values.front());
   }

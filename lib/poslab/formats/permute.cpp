@@ -24,6 +24,23 @@ namespace fs = std::filesystem;
 
 [[noreturn]] void fail(const std::string& what) { throw std::invalid_argument(fmt::format("[permute] {}.", what)); }
 
+// Before anything of that size is made.
+void check_rows(std::int64_t n_heads, std::int64_t head_dim) {
+  constexpr std::int64_t most = 1 << 26;
+  if (n_heads > most || head_dim > most || n_heads * head_dim > most) {
+    fail(fmt::format("{} heads of {} channels are too many", n_heads, head_dim));
+  }
+}
+
+void check_sizes(const PermuteSizes& sizes) {
+  if (std::min({sizes.n_heads, sizes.n_kv_heads, sizes.head_dim}) < 1) {
+    fail(fmt::format("n_heads {}, n_kv_heads {} and head_dim {} must be above 0", sizes.n_heads, sizes.n_kv_heads,
+                     sizes.head_dim));
+  }
+  check_rows(sizes.n_heads, sizes.head_dim);
+  check_rows(sizes.n_kv_heads, sizes.head_dim);
+}
+
 struct Owner {
   std::string_view name;
   RotatedTensor tensor;
@@ -118,6 +135,7 @@ std::optional<RotatedTensor> rotated_tensor(std::string_view name) {
 
 std::vector<std::int64_t> layout_rows(RopeLayout from, RopeLayout to, std::int64_t n_heads, std::int64_t head_dim,
                                       std::int64_t rotary_dim) {
+  check_rows(n_heads, head_dim);
   if (n_heads < 1 || head_dim < 1 || rotary_dim < 2 || rotary_dim % 2 != 0 || rotary_dim > head_dim) {
     fail(
         fmt::format("{} heads of {} channels, {} of them turning: rotary_dim must be even and at most head_dim, "
@@ -148,6 +166,7 @@ std::vector<std::byte> permute_rows(std::span<const std::byte> bytes, std::span<
 
 std::vector<std::int64_t> tensor_rows(std::string_view name, RotatedTensor tensor, std::int64_t rows, RopeLayout from,
                                       RopeLayout to, const PermuteSizes& sizes) {
+  check_sizes(sizes);
   const std::int64_t q = sizes.n_heads, kv = sizes.n_kv_heads, width = sizes.head_dim;
   const auto [name_order, heads] = [&]() -> std::pair<FusedOrder, std::int64_t> {
     switch (tensor) {
@@ -185,8 +204,8 @@ std::vector<std::int64_t> tensor_rows(std::string_view name, RotatedTensor tenso
 
 std::vector<PermutedTensor> permute_file(const std::string& source, const std::string& target, RopeLayout from,
                                          RopeLayout to, const PermuteSizes& sizes) {
-  layout_rows(from, to, sizes.n_heads, sizes.head_dim, sizes.rotary_dim);  // refuses sizes without meaning
-  layout_rows(from, to, sizes.n_kv_heads, sizes.head_dim, sizes.rotary_dim);
+  check_sizes(sizes);
+  layout_rows(from, to, 1, sizes.head_dim, sizes.rotary_dim);  // refuses a part of a head without meaning
   std::vector<PermutedTensor> changed;
   if (!source.ends_with(".index.json")) {
     if (fs::is_directory(target)) fail(fmt::format("{} is a folder; one file is written to a file", target));

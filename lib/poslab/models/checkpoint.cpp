@@ -73,6 +73,7 @@ void read_tensors(const SafetensorsFile& file, const std::vector<StoredTensor>& 
     const StoredTensor& tensor = wanted[static_cast<std::size_t>(i)];
     const std::span<T> to = part(values, tensor.offset, tensor.size);
     file.read(*find(tensor.name), to);
+    check_finite<T>(file.path(), tensor.name, to);
     arrange(tensor, to);
   });
 }

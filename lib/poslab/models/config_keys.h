@@ -32,6 +32,10 @@ class ConfigKeys {
     return found == config_.end() || found->is_null() ? nullptr : &*found;
   }
   std::int64_t integer(const char* key, std::optional<std::int64_t> fallback = std::nullopt) const {
+    const json* value = find(key);
+    if (value && value->is_number_unsigned() && value->get<std::uint64_t>() > INT64_MAX) {
+      fail(fmt::format("{} is {}, too large", key, value->get<std::uint64_t>()));
+    }
     return get<std::int64_t>(key, fallback, &json::is_number_integer, "an integer");
   }
   // By the first of its names that is there.

@@ -195,6 +195,7 @@ Transformer<T> load_gguf_model(const GgufFile& file, int threads) {
       file.read_rows(*piece.tensor, piece.first_row, narrow);
       std::copy(narrow.begin(), narrow.end(), to.begin());
     }
+    check_finite<T>(file.path(), piece.tensor->name, to);
   });
   return model;
 }

@@ -20,8 +20,9 @@ struct Running {
   double own = 0;
 };
 
-// ln(e^a + e^b).
+// ln(e^a + e^b), NaN if either is.
 double log_add(double a, double b) {
+  if (std::isnan(a + b)) return std::numeric_limits<double>::quiet_NaN();
   const double high = std::max(a, b), low = std::min(a, b);
   return std::isinf(low) ? high : high + std::log1p(std::exp(low - high));
 }
@@ -58,7 +59,9 @@ void score_rows(std::int64_t d_model, std::int64_t vocab_size, const T* x, const
     }
   }
   for (std::size_t r = 0; r < targets.size(); ++r) {
-    if (targets[r] != no_target) scores[r].nll = running[r].log_sum - running[r].own;
+    if (targets[r] == no_target) continue;
+    scores[r].nll = running[r].log_sum - running[r].own;
+    if (std::isnan(scores[r].nll)) scores[r].best = no_target;
   }
 }
 

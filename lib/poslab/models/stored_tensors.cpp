@@ -1,6 +1,8 @@
 #include "poslab/models/stored_tensors.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 namespace poslab {
 namespace {
@@ -180,6 +182,18 @@ void arrange(const StoredTensor& tensor, std::span<T> values, bool to_file) {
   }
 }
 
+template <class T>
+void check_finite(const std::string& path, const std::string& tensor, std::span<const T> values) {
+  const auto is_wrong = [](T v) { return !(std::abs(v) <= std::numeric_limits<T>::max()); };
+  bool any = false;  // without an early end the loop is fast
+  for (T v : values) any |= is_wrong(v);
+  if (!any) return;
+  throw std::invalid_argument(fmt::format("[checkpoint] {}: tensor {} holds {}, which is no weight.", path, tensor,
+                                          *std::find_if(values.begin(), values.end(), is_wrong)));
+}
+
+template void check_finite(const std::string&, const std::string&, std::span<const float>);
+template void check_finite(const std::string&, const std::string&, std::span<const double>);
 template void arrange(const StoredTensor&, std::span<float>, bool);
 template void arrange(const StoredTensor&, std::span<double>, bool);
 

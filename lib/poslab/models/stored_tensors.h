@@ -51,6 +51,11 @@ std::vector<StoredTensor> stored_tensors(const TransformerConfig& config, const 
 template <class T>
 void arrange(const StoredTensor& tensor, std::span<T> values, bool to_file = false);
 
+// Throws std::invalid_argument "[checkpoint] PATH: ..." for values of a tensor that are no numbers: whatever such a
+// model were to say would mean nothing.
+template <class T>
+void check_finite(const std::string& path, const std::string& tensor, std::span<const T> values);
+
 // Throws std::invalid_argument "[checkpoint] PATH: ..." unless the file has every tensor that is wanted, of its shape,
 // and none beside them but those that `ignored(name)` knows. find(name): a pointer to what has a shape, or null.
 template <class File, class Find, class Ignored>

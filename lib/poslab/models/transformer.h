@@ -29,7 +29,7 @@ struct ForwardOptions {
 // What the model thinks of one target; zeros where there is none.
 struct TokenScore {
   double nll = 0;         // -ln p(target), nats
-  std::int64_t best = 0;  // the token it finds likeliest
+  std::int64_t best = 0;  // the token it finds likeliest; no_target where nll is NaN
 };
 
 inline constexpr std::int64_t no_target = -1;

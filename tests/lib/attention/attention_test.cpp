@@ -129,6 +129,7 @@ TEST_CASE("key ranges: causal, windows and cached queries") {
   CHECK(text(key_ranges(Mask::causal, 4, 4, 2)) == "0-1 0-2 1-3 2-4 ");
   CHECK(text(key_ranges(Mask::none, 4, 4, 2)) == "0-2 0-3 1-4 2-4 ");
   CHECK(text(key_ranges(Mask::causal, 3, 1)) == "0-0 0-0 0-1 ");
+  CHECK(text(key_ranges(Mask::none, 2, 4, INT64_MAX)) == "0-4 0-4 ");
   CHECK_THROWS_AS(key_ranges(Mask::none, -1, 4), std::invalid_argument);
 }
 

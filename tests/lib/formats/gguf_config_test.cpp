@@ -262,6 +262,8 @@ TEST_CASE("gguf config: what is wrong is named") {
   CHECK(error_of(GgufBytes().string("general.architecture", "llama")) == "has no llama.embedding_length.");
   CHECK(error_of(model().u32("llama.attention.key_length", 0)) ==
         "llama.attention.key_length must be above 0 but is 0.");
+  CHECK(error_of(model().entry("llama.attention.key_length", 10, GgufBytes::raw(std::uint64_t{1} << 62))) ==
+        "llama.attention.key_length is 4611686018427387904, too large.");
   CHECK(error_of(model().f32("llama.rope.freq_base", -1)) == "llama.rope.freq_base must be above 0 but is -1.");
   CHECK(error_of(model().u32("llama.rope.dimension_count", 10)) ==
         "llama.rope.dimension_count must be even and at most the head's 8 channels but is 10.");

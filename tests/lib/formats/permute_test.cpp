@@ -162,6 +162,16 @@ TEST_CASE("permute: what cannot be done is said") {
   wrong.n_kv_heads = 4;
   CHECK(error(half, scratch.path("x"), wrong) ==
         "[permute] tensor model.layers.0.self_attn.k_proj.weight has 16 rows but 4 heads of 8 channels need 32.");
+  for (std::int64_t PermuteSizes::*size :
+       {&PermuteSizes::n_heads, &PermuteSizes::n_kv_heads, &PermuteSizes::head_dim}) {
+    PermuteSizes odd = tiny;
+    odd.*size = std::int64_t{1} << 40;
+    CHECK(error(half, scratch.path("x"), odd).ends_with(" channels are too many."));
+    odd.*size = 0;
+    CHECK(error(half, scratch.path("x"), odd).ends_with(" must be above 0."));
+  }
+  CHECK(error_of([] { layout_rows(RopeLayout::half, RopeLayout::interleaved, INT64_MAX, INT64_MAX, 8); }) ==
+        "[permute] 9223372036854775807 heads of 9223372036854775807 channels are too many.");
   const std::vector<float> v = {1};
   const std::vector<SafetensorsEntry<float>> none = {{"w", {1}, v}}, fused = {{"a.qkv_proj.weight", {1}, v}};
   write_safetensors<float>(scratch.path("none"), none, {});

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
@@ -326,6 +327,40 @@ TEST_CASE("what is no model of these families is refused by name") {
   fs::remove(dangling + "/model.safetensors");
   fs::create_symlink("nowhere", dangling + "/model.safetensors");
   CHECK(load_refusal(dangling).find("[read_safetensors]") == 0);
+}
+
+TEST_CASE("weights that are no numbers, and sizes past every model, are refused by name") {
+  const Scratch scratch;
+  for (const float wrong : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
+    const std::string folder = edited(scratch, "qwen2");
+    std::vector<NamedTensor> tensors = tensors_of(folder);
+    const auto norm = std::find_if(tensors.begin(), tensors.end(),
+                                   [](const NamedTensor& t) { return t.name == "model.norm.weight"; });
+    norm->values[3] = wrong;
+    write_tensors(folder + "/model.safetensors", tensors);
+    const std::string said = load_refusal(folder);
+    CHECK(said.find("tensor model.norm.weight holds ") != std::string::npos);
+    CHECK(said.ends_with(std::isnan(wrong) ? "nan, which is no weight." : "-inf, which is no weight."));
+
+    const std::string file = folder_of("qwen2") + "/model.gguf";
+    const GgufFile gguf(file);
+    const auto values = gguf.tensor("output_norm.weight").bytes;
+    std::ifstream in(file, std::ios::binary);
+    std::string bytes(std::istreambuf_iterator<char>(in), {});
+    const auto at = bytes.find(std::string(reinterpret_cast<const char*>(values.data()), values.size()));
+    REQUIRE(at != std::string::npos);
+    bytes.replace(at + 12, 4, GgufBytes::raw(wrong));
+    CHECK(load_refusal(scratch.file(bytes, "nan.gguf")).find("tensor output_norm.weight holds ") != std::string::npos);
+  }
+  CHECK(load_refusal(edited(scratch, "qwen2", {{"vocab_size", std::uint64_t{1} << 63}}))
+            .ends_with("vocab_size is 9223372036854775808, too large."));
+  CHECK(load_refusal(edited(scratch, "qwen2", {{"num_key_value_heads", std::int64_t{1} << 62}}))
+            .ends_with("num_key_value_heads must be 1 .. 1000000000 but is 4611686018427387904."));
+  // A list of layers of that length is never made.
+  for (const char* name : {"gemma3", "qwen2_sliding"}) {
+    CHECK(load_refusal(edited(scratch, name, {{"layer_types", nullptr}, {"num_hidden_layers", 900'000'000}})) ==
+          "[transformer] n_layers must be 1 .. 1024 but got 900000000.");
+  }
 }
 
 TEST_CASE("GGUF files of other models, and such as do not fit their keys, are refused by name") {

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "golden.h"
@@ -317,6 +319,26 @@ TEST_CASE("the schedule warms up, then falls along half a cosine") {
   CHECK(cosine_schedule(1, 10, 100, 10) == 1);
   CHECK(cosine_schedule(1, 55, 100, 10) == doctest::Approx(0.55));
   CHECK(cosine_schedule(2, 100, 100, 10) == doctest::Approx(0.2));
+}
+
+TEST_CASE_TEMPLATE("where logits are no numbers, neither is the score", T, float, double) {
+  TransformerConfig config = small(PositionEncoding::rope);
+  config.vocab_size = 4500;
+  config.tied_head = false;
+  Generator generator(3);
+  Transformer<T> model(config, generator);
+  const auto tokens = drawn_tokens(20, config.vocab_size, 4), targets = drawn_tokens(20, config.vocab_size, 5);
+  // A token's head in the first, the middle or the last of the tiles that logits are computed in.
+  for (const std::int64_t broken : {5, 3000, 4499}) {
+    const std::int64_t at = ParameterLayout(config).head + broken * config.d_model;
+    const T kept = std::exchange(model.values()[static_cast<std::size_t>(at)], std::numeric_limits<T>::quiet_NaN());
+    for (const TokenScore& score : model.score(tokens, targets, 1)) {
+      CHECK(std::isnan(score.nll));
+      CHECK(score.best == no_target);
+    }
+    model.values()[static_cast<std::size_t>(at)] = kept;
+  }
+  for (const TokenScore& score : model.score(tokens, targets, 1)) CHECK(std::isfinite(score.nll));
 }
 
 TEST_CASE_TEMPLATE("scores of a large vocabulary and a long text are those of the logits", T, float, double) {
