@@ -336,6 +336,7 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
     s.length_tokens.push_back(all.tokens);
   }
 
+  if (report.rows.empty()) refuse("no token that is scored falls into any of the buckets.");
   const auto has_note = [](const Row& row) { return !row.note.empty(); };
   if (!std::ranges::any_of(report.rows, has_note)) {
     report.columns = {"length", "position_first", "position_last", "mean_nll",

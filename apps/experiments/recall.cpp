@@ -234,6 +234,10 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
     }
     picture.series.push_back(std::move(series));
   }
+  if (report.rows.empty()) {
+    refuse(fmt::format("no distance fits: a text of {} tokens has distances up to {}.", lengths.back(),
+                       lengths.back() - 2));
+  }
   s.accuracy_within = trials_within > 0 ? right_within / static_cast<double>(trials_within) : nan;
   s.accuracy_beyond = trials_beyond > 0 ? right_beyond / static_cast<double>(trials_beyond) : nan;
   const auto has_note = [](const Row& row) { return !row.note.empty(); };

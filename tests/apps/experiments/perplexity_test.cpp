@@ -171,6 +171,8 @@ TEST_CASE("bad requests are named") {
         "[perplexity] seq_len 200 needs 201 tokens, one more to predict, but the text has 200.");
   CHECK(with({{"tokens", path}, {"seq_len", Integers{INT64_MAX}}}) ==
         "[perplexity] seq_len must be 1 .. 1073741824 but got 9223372036854775807.");
+  CHECK(with({{"tokens", path}, {"seq_len", Integers{64}}, {"buckets", Integers{64, 99}}}) ==
+        "[perplexity] no token that is scored falls into any of the buckets.");
   CHECK(with({{"seq_len", Integers{64, 64}}}) == "[perplexity] seq_len must ascend but 64 follows 64.");
   CHECK(with({{"mode", std::string("sliding")}}) ==
         "[perplexity] mode sliding needs a running text; the texts of a task stand alone.");

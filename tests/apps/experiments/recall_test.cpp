@@ -68,5 +68,7 @@ TEST_CASE("a checkpoint says its task; untrained, it guesses, and a learned tabl
   // More tokens than 64 bits count.
   CHECK(refusal("recall", {{"seq_len", std::vector<std::int64_t>{std::int64_t{1} << 62}}}) ==
         "[recall] seq_len must be 8 .. 1073741824 but got 4611686018427387904.");
+  CHECK(refusal("recall", {{"seq_len", std::vector<std::int64_t>{16}}, {"distances", std::vector<std::int64_t>{15}}}) ==
+        "[recall] no distance fits: a text of 16 tokens has distances up to 14.");
   CHECK(refusal("recall", {{"n_trials", std::int64_t{0}}}) == "[recall] n_trials must be 1 .. 1048576 but got 0.");
 }
