@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Training and studies that something stops: kill -9, signals, full disks, a second writer, damaged checkpoints."""
 
+import hashlib
 import json
 import os
 import pty
@@ -42,8 +43,29 @@ class Runs(ProcessTest):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.002)
 
-    def bytes_of(self, folder):
-        return {name: (self.folder / folder / name).read_bytes() for name in FILES}
+    def stop_midway(self, words_of, ready, number, status):
+        """Sends the signal to a run that is ready, and returns how many steps it took a run to be stopped by it: those
+        of a fast machine end too soon for that, and start again with twice as many."""
+        steps = 20
+        while steps < 20000:
+            process = self.start(*words_of(steps))
+            while process.poll() is None and not ready():
+                time.sleep(0.002)
+            process.send_signal(number)
+            said = process.communicate(timeout=poslab_process.TIMEOUT)
+            if process.returncode == status:
+                return steps, *said
+            self.assertEqual(process.returncode, 0, said)
+            for name in self.names():
+                path = self.folder / name
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            steps *= 2
+        self.fail("every run ended as if no signal had come")
+
+    def state_of(self, folder):
+        """Each file's size and checksum: bytes that differ would take unittest minutes to show."""
+        files = {name: (self.folder / folder / name).read_bytes() for name in FILES}
+        return {name: (len(raw), hashlib.sha256(raw).hexdigest()) for name, raw in files.items()}
 
     def lines(self, name):
         path = self.folder / name
@@ -66,21 +88,31 @@ class Checkpoints(Runs):
             process.kill()
             process.wait()
             if (self.folder / "m").exists():  # then it is whole
+                self.assertEqual(sorted(os.listdir(self.folder / "m")), sorted(FILES))
                 self.poslab("perplexity", "--model", "m", "--seq-len", "16", "--positions", "32")
         self.poslab(*saving, *self.continued("m"), "--quiet")
-        self.assertEqual(self.bytes_of("m"), self.bytes_of("whole"))
+        self.assertEqual(self.state_of("m"), self.state_of("whole"))
         self.assertEqual(self.names(), ["m", "whole"])
+
+    def test_what_a_killed_run_left_behind_is_swept_away(self):
+        for left in ("m.partial", "m.previous"):
+            (self.folder / left).mkdir()
+            self.file(f"{left}/other.safetensors", b"half")
+        self.file("m.lock", b"")
+        self.poslab("train", *SMALL, "--steps", "2", "--save", "m", "--quiet")
+        self.assertEqual(self.names(), ["m"])
+        self.assertEqual(sorted(os.listdir(self.folder / "m")), sorted(FILES))
 
     def test_a_disk_that_fills_leaves_the_old_checkpoint(self):
         self.poslab("train", *SMALL, "--steps", "150", "--warmup", "9", "--save", "m", "--quiet")
-        before = self.bytes_of("m")
-        size = len(before["model.safetensors"])
+        before = self.state_of("m")
+        size, _ = before["model.safetensors"]
         words = ["train", *SMALL, "--steps", "160", "--warmup", "9", "--save", "m", "--continue-from", "m"]
         for limit in (100, size // 2, size + 10):  # in the config, the model, the state of training
             message = self.refused(*words, said=["cannot write m", "file too large"],
                                    preexec_fn=lambda most=limit: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)))
             self.assertNotIn("not finite", message)
-            self.assertEqual(self.bytes_of("m"), before)
+            self.assertEqual(self.state_of("m"), before)
             self.assertEqual(self.names(), ["m"])
 
     def test_a_folder_has_one_writer(self):
@@ -89,8 +121,9 @@ class Checkpoints(Runs):
         self.refused("train", *SMALL, "--steps", "2", "--save", "m", said=["cannot write m", "another run is writing it"])
         self.refused("train", *SMALL, "--steps", "2", "--save", "m/", said="another run is writing it")
         process.send_signal(signal.SIGINT)
-        self.assertEqual(process.wait(), 0)
-        document = json.loads(process.stdout.read())
+        out, _ = process.communicate(timeout=poslab_process.TIMEOUT)
+        self.assertEqual(process.returncode, 0)
+        document = json.loads(out)
         self.assertTrue(document["summary"]["interrupted"])
         self.assertGreaterEqual(document["summary"]["steps_done"], 20)
 
@@ -101,10 +134,13 @@ class Checkpoints(Runs):
         self.assertEqual(self.names(), [])
 
     def test_a_loss_that_is_no_number_names_its_step(self):
-        words = ["train", *SMALL, "--steps", "9", "--save", "m", "--save-every", "1", "--learning-rate", "1e30",
-                 "--clip-norm", "0", "--warmup", "0", "--weight-decay", "0"]
-        self.refused(*words, said=["not finite at step 2", "m holds the model after step 1"])
-        self.poslab("perplexity", "--model", "m", "--seq-len", "16", "--positions", "32")
+        self.poslab("train", *SMALL, "--steps", "2", "--save", "m", "--quiet")
+        before = self.state_of("m")
+        words = ["train", *SMALL, "--steps", "9", "--save", "m", "--init", "m", "--learning-rate", "1e30", "--warmup", "0"]
+        for more in ([], ["--save-every", "1"]):
+            self.refused(*words, *more, said=["not finite at step 2", "m is as it was"])
+            self.assertEqual(self.state_of("m"), before)
+            self.assertEqual(self.names(), ["m"])
 
     def test_damaged_files_are_named(self):
         self.poslab("train", *SMALL, "--steps", "2", "--save", "m", "--quiet")
@@ -150,78 +186,91 @@ class Signals(Runs):
         for number, jobs in ((signal.SIGINT, 1), (signal.SIGTERM, 2)):
             with self.subTest(number.name):
                 name = f"{number.name}.ndjson"
-                words = ["train", *SMALL, "--steps", "1000", "--sweep", "seed=0:6:+1", "--jobs", jobs, "--quiet"]
-                process = self.start(*words, "--output", name)
-                self.wait_until(lambda: self.lines(name + ".partial"), process)
-                process.send_signal(number)
-                self.assertEqual((process.wait(), process.stdout.read()), (2, b""))
-                self.assertRegex(process.stderr.read().decode(), r"\Aposlab: [^\n]*interrupted[^\n]*--resume[^\n]*\n\Z")
+
+                def words_of(steps):
+                    return ["train", *SMALL, "--steps", steps, "--sweep", "seed=0:5:+1", "--jobs", jobs, "--quiet",
+                            "--output", name]
+
+                steps, out, err = self.stop_midway(words_of, lambda: self.lines(name + ".partial"), number, 2)
+                self.assertEqual(out, b"")
+                self.assertRegex(err.decode(), r"\Aposlab: [^\n]*interrupted[^\n]*--resume[^\n]*\n\Z")
                 kept = self.lines(name + ".partial")
-                self.assertTrue(0 < len(kept) < 7, len(kept))
+                self.assertTrue(0 < len(kept) < 6, len(kept))
                 for line in kept:
-                    self.assertEqual(json.loads(line)["summary"]["steps_done"], 1000)
-                self.poslab(*words, "--output", name, "--resume")
+                    self.assertEqual(json.loads(line)["summary"]["steps_done"], steps)
+                words = words_of(steps)
+                self.poslab(*words, "--resume")
                 again = self.lines(name)
                 self.assertEqual(again[:len(kept)], kept)
-                self.assertEqual(strip_context("\n".join(again)), strip_context(self.poslab(*words).rstrip("\n")))
+                self.assertEqual(strip_context("\n".join(again)), strip_context(self.poslab(*words[:-2]).rstrip("\n")))
 
     def test_an_interrupted_study_says_so(self):
         process = self.start("extrapolate", "--steps", "100000", "--save", "study")
         self.wait_until((self.folder / "study").exists, process)
         time.sleep(0.5)
         process.send_signal(signal.SIGTERM)
-        self.assertEqual((process.wait(), process.stdout.read()), (2, b""))
-        self.assertRegex(process.stderr.read().decode(), r"\Aposlab: [^\n]*interrupted[^\n]*study[^\n]*\n\Z")
+        out, err = process.communicate(timeout=poslab_process.TIMEOUT)
+        self.assertEqual((process.returncode, out), (2, b""))
+        self.assertRegex(err.decode(), r"\Aposlab: [^\n]*interrupted[^\n]*study[^\n]*\n\Z")
 
 
 class Studies(Runs):
-    STUDY = ["extrapolate", "--seq-len", "16", "--d-model", "16", "--steps", "150", "--positions", "256", "--multiples",
-             "1,2", "--encodings", "rope,learned,alibi", "--seeds", "0,1,2", "--extend-types", "linear",
-             "--extend-steps", "0,20", "--threads", "1"]
+    @staticmethod
+    def study(steps, encodings="rope,learned", seeds="0,1"):
+        return ["extrapolate", "--seq-len", "16", "--d-model", "16", "--n-layers", "1", "--steps", steps, "--positions",
+                "128", "--multiples", "1,2", "--encodings", encodings, "--seeds", seeds, "--extend-types", "linear",
+                "--extend-steps", "0,5", "--threads", "1"]
 
     def kept(self):
         folder = self.folder / "study"
         return {p.name: p.read_bytes() for p in folder.glob("*.json")} if folder.exists() else {}
 
     def test_a_killed_study_goes_on_by_encoding_and_seed(self):
-        whole = self.document(*self.STUDY)
-        process = self.start(*self.STUDY, "--save", "study")
-        self.wait_until(self.kept, process)
-        process.kill()
-        process.wait()
+        def saved(steps):
+            return [*self.study(steps), "--save", "study"]
+
+        steps, _, _ = self.stop_midway(saved, self.kept, signal.SIGKILL, -signal.SIGKILL)
         kept = self.kept()
-        self.assertLess(len(kept), 9)
-        again = self.document(*self.STUDY, "--save", "study")
+        self.assertLess(len(kept), 4)
+        again = self.document(*saved(steps))
         self.assertEqual({name: self.kept()[name] for name in kept}, kept)
-        self.assertEqual(len(self.kept()), 9)
+        self.assertEqual(len(self.kept()), 4)
         again["params"]["save"] = None
-        self.assertEqual(without_context(again), without_context(whole))
+        self.assertEqual(without_context(again), without_context(self.document(*self.study(steps))))
         # Its own bytes too, when everything is kept; other parameters find nothing of it.
-        self.assertEqual(strip_context(self.poslab(*self.STUDY, "--save", "study")),
-                         strip_context(self.poslab(*self.STUDY, "--save", "study")))
-        self.poslab(*[w if w != "150" else "2" for w in self.STUDY], "--save", "study")
-        self.assertEqual(len(self.kept()), 18)
+        self.assertEqual(strip_context(self.poslab(*saved(steps))), strip_context(self.poslab(*saved(steps))))
+        # They are read, not made again.
+        name = next(iter(kept))
+        text = re.sub(r'"numbers": \[[^,]+', '"numbers": [123', kept[name].decode())
+        (self.folder / "study" / name).write_text(text)
+        self.assertTrue(any(123 in row.values() for row in self.document(*saved(steps))["rows"]))
+        self.poslab(*saved(2))
+        self.assertEqual(len(self.kept()), 8)
 
     def test_a_killed_sweep_over_both_resumes_point_by_point(self):
-        words = [w if w != "150" else "300" for w in self.STUDY]
-        for name in ("--encodings", "--seeds"):
-            del words[words.index(name):words.index(name) + 2]
-        words += ["--sweep", "encodings=rope;learned", "--sweep", "seeds=0;1;2"]
-        process = self.start(*words, "--output", "x.ndjson")
-        self.wait_until(lambda: len(self.lines("x.ndjson.partial")) >= 1, process)
-        process.kill()
-        process.wait()
-        self.poslab(*words, "--output", "x.ndjson", "--resume")
-        self.assertEqual(strip_context((self.folder / "x.ndjson").read_text()), strip_context(self.poslab(*words)))
-        self.assertEqual({(r["encoding"], r["seed"]) for line in self.lines("x.ndjson") for r in json.loads(line)["rows"]},
-                         {(e, s) for e in ("rope", "learned") for s in (0, 1, 2)})
+        def sweep(steps):
+            words = [w for w in self.study(steps, None, None) if w not in (None, "--encodings", "--seeds")]
+            return [*words, "--sweep", "encodings=rope;learned", "--sweep", "seeds=0;1", "--output", "x.ndjson"]
+
+        steps, _, _ = self.stop_midway(sweep, lambda: self.lines("x.ndjson.partial"), signal.SIGKILL, -signal.SIGKILL)
+        kept = [line for line in self.lines("x.ndjson.partial") if line.endswith("}")]
+        # What was begun when the kill came is half a line at most, and dropped.
+        with open(self.folder / "x.ndjson.partial", "a") as partial:
+            partial.write('{"schema": 1, "experiment": "extra')
+        self.poslab(*sweep(steps), "--resume")
+        self.assertEqual(self.lines("x.ndjson")[:len(kept)], kept)
+        self.assertEqual(strip_context((self.folder / "x.ndjson").read_text()),
+                         strip_context(self.poslab(*sweep(steps)[:-2])))
+        self.assertEqual([(r["encoding"], r["seed"]) for line in self.lines("x.ndjson") for r in json.loads(line)["rows"]
+                          if r["length"] == 16 and r.get("scaling") is None],
+                         [(e, s) for e in ("rope", "learned") for s in (0, 1)])
 
     def test_damaged_results_are_named(self):
         words = ["extrapolate", "--steps", "2", "--seq-len", "8", "--encodings", "none", "--seeds", "4", "--save", "study"]
         self.poslab(*words)
         path, = (self.folder / "study").glob("none-seed4-*.json")
         good = path.read_text()
-        for text in ("", "{}", good.replace('"steps": "2"', '"steps": "3"'), good.replace("[", "[1, ", 1), good[:-9]):
+        for text in ("", "{}", good.replace('"steps": "2"', '"steps": "3"'), good.replace('"numbers": [', '"numbers": [1, '), good[:-9]):
             path.write_text(text)
             self.refused(*words, said=path.name)
 
