@@ -26,15 +26,6 @@ constexpr std::int64_t task_tokens = 8192;
 
 [[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument("[text] " + sentence); }
 
-std::optional<Task> task_of(const CheckpointNotes& notes) {
-  const auto note = notes.find("task");
-  if (note == notes.end()) return std::nullopt;
-  for (const auto& [task, word] : words(Task{})) {
-    if (word == note->second) return task;
-  }
-  return std::nullopt;
-}
-
 // A file is a GGUF file, or its reader says what it is instead.
 bool is_gguf(const std::string& path) { return path.ends_with(".gguf") || std::filesystem::is_regular_file(path); }
 
@@ -67,6 +58,15 @@ void check_vocabulary(const std::vector<std::int64_t>& tokens, const std::string
 
 }  // namespace
 
+std::optional<Task> trained_task(const CheckpointNotes& notes) {
+  const auto note = notes.find("task");
+  if (note == notes.end()) return std::nullopt;
+  for (const auto& [task, word] : words(Task{})) {
+    if (word == note->second) return task;
+  }
+  return std::nullopt;
+}
+
 TransformerConfig evaluated_config(const std::optional<std::string>& model, Task own) {
   const std::optional<std::string> folder = one_model(model);
   if (folder && is_gguf(*folder)) return gguf_transformer_config(GgufFile(*folder));
@@ -93,7 +93,7 @@ EvaluatedModel load_evaluated_model(const std::optional<std::string>& model, Tas
   }
   if (folder) {
     Checkpoint<float> loaded = load_checkpoint<float>(*folder);
-    const std::optional<Task> task = task_of(loaded.notes);
+    const std::optional<Task> task = trained_task(loaded.notes);
     const std::string part =
         loaded.left_out ? fmt::format(" (its text part; {} tensors of others are left out)", *loaded.left_out) : "";
     return {std::move(loaded.model), std::move(loaded.notes), *folder + part, task, *folder};

@@ -25,6 +25,9 @@ struct EvaluatedModel {
   std::optional<std::string> file = {};  // a GGUF file or a folder, whose vocabulary reads texts
 };
 
+// The task that a checkpoint was trained on, where its notes say so.
+std::optional<Task> trained_task(const CheckpointNotes& notes);
+
 // The config of that model, without its weights. `own` is the task of the small model that stands in for none.
 TransformerConfig evaluated_config(const std::optional<std::string>& model, Task own);
 

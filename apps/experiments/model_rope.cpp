@@ -25,8 +25,9 @@ void supply(std::optional<T>& flag, const std::optional<U>& own) {
   if (!flag && own) flag = static_cast<T>(*own);
 }
 
-// The flags, with the model's values where they say nothing.
-RopeParams over_model(RopeParams p, const TransformerConfig& config) {
+}  // namespace
+
+RopeParams rope_over_model(RopeParams p, const TransformerConfig& config) {
   const RopeScaling& own = config.rope;
   if (p.layer_type && config.local_layers.empty()) {
     refuse(fmt::format("layer_type '{}': the layers of this model are all alike.", *p.layer_type));
@@ -66,8 +67,6 @@ RopeParams over_model(RopeParams p, const TransformerConfig& config) {
   return p;
 }
 
-}  // namespace
-
 ModelRope model_rope(const RopeParams& params, const TransformerConfig& config, std::int64_t length) {
   ModelRope out;
   const bool given = gives_anything(params);
@@ -81,7 +80,7 @@ ModelRope model_rope(const RopeParams& params, const TransformerConfig& config, 
   out.rope_type = config.rope.rope_type;
   out.factor = config.rope.factor;
   if (!given) return out;
-  const ResolvedRope resolved = resolve_rope(over_model(params, config), {}, length);
+  const ResolvedRope resolved = resolve_rope(rope_over_model(params, config), {}, length);
   out.frequencies = resolved_frequencies(resolved);
   out.rope_type = resolved.scaling.rope_type;
   out.factor = resolved.scaling.factor;
@@ -94,7 +93,7 @@ std::string model_rope_left_out(const RopeParams& params, const TransformerConfi
     return params.rope_type == RopeType::default_ ? "" : "the model has no RoPE to scale";
   }
   try {
-    return rope_type_left_out(over_model(params, config), {}, length);
+    return rope_type_left_out(rope_over_model(params, config), {}, length);
   } catch (const std::invalid_argument&) {
     return "";  // an error whatever the type: the run itself reports it
   }

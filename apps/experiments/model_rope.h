@@ -25,6 +25,10 @@ struct ModelRope {
   std::vector<std::string> warnings;
 };
 
+// The flags, with what the model's config says where they are absent; params.model is not read. Throws
+// std::invalid_argument "[rope] ..." for a width that is not the model's.
+RopeParams rope_over_model(RopeParams params, const TransformerConfig& config);
+
 // For texts of `length` tokens; params.model is not read. Throws std::invalid_argument as resolve_rope does, and
 // "[rope] ..." for a width that is not the model's and for scalings of a model that turns no pairs.
 ModelRope model_rope(const RopeParams& params, const TransformerConfig& config, std::int64_t length);

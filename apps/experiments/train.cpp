@@ -2,19 +2,27 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "experiments/experiment.h"
+#include "experiments/model_rope.h"
+#include "experiments/rope_params.h"
 #include "experiments/token_rate.h"
+#include "poslab/core/fields.h"
 #include "poslab/models/checkpoint.h"
 #include "poslab/models/corpus.h"
 #include "poslab/models/tasks.h"
 #include "poslab/models/trainer.h"
 #include "poslab/models/transformer.h"
+#include "poslab/report/document.h"
 
 namespace poslab {
 namespace {
@@ -22,6 +30,17 @@ namespace {
 enum class Architecture { llama, gpt2 };
 constexpr auto words(Architecture) {
   return word_table<Architecture>({{Architecture::llama, "llama"}, {Architecture::gpt2, "gpt2"}});
+}
+
+constexpr RopeHelp rope_help{
+    .rope_type = "rope: how frequencies are scaled; absent: the checkpoint's, else default",
+    .original_max_position_embeddings = "length before scaling; absent: the checkpoint's trained length, else seq_len",
+    .factor = "how many times longer; absent: max(1, seq_len / original length)"};
+
+// The sizes of the model and the length of its texts say the others.
+constexpr bool is_set_here(std::string_view rope_param) {
+  return rope_param != "model" && rope_param != "layer_type" && rope_param != "head_dim" &&
+         rope_param != "max_position_embeddings";
 }
 
 struct Params {
@@ -33,9 +52,7 @@ struct Params {
   std::optional<Architecture> architecture;
   std::optional<std::int64_t> d_model, n_layers, n_heads, n_kv_heads, d_ff;
   std::optional<bool> tied_head;
-  std::optional<RopeType> rope_type;
-  std::optional<double> factor, rope_theta, attention_factor, beta_fast, beta_slow, low_freq_factor, high_freq_factor;
-  std::optional<std::int64_t> rotary_dim, original_max_position_embeddings;
+  RopeParams rope;
   std::optional<RopeLayout> layout;
   std::optional<std::int64_t> attention_window;
   std::int64_t steps = 300, batch_size = 16;
@@ -48,7 +65,9 @@ struct Params {
   std::int64_t save_every = 0;
 
   static void fields(auto& self, auto&& field) {
-    field("task", self.task, "a built-in task made from the seed; absent: induction, unless text or tokens is given");
+    field(
+        "task", self.task,
+        "a built-in task made from the seed; absent: the checkpoint's, else induction, unless text or tokens is given");
     field("text", self.text, "a text file to train on");
     field("tokens", self.tokens, "a .npy of token numbers to train on");
     field("text_unit", self.text_unit, "what a token of the text is; absent: the checkpoint's, else characters");
@@ -63,17 +82,10 @@ struct Params {
     field("d_ff", self.d_ff, "inner width; absent: the checkpoint's, else 4 (llama: about 8/3) times d_model",
           "channels");
     field("tied_head", self.tied_head, "the head is the table of token vectors; absent: the checkpoint's, else yes");
-    field("rope_type", self.rope_type, "rope: how frequencies are scaled; absent: the checkpoint's, else default");
-    field("factor", self.factor, "rope: how many times longer; absent: max(1, seq_len / original length)");
-    field("rope_theta", self.rope_theta, "rope: base of the frequencies; absent: the checkpoint's, else 10000");
-    field("attention_factor", self.attention_factor, "yarn: multiplies cos and sin; absent: its formula");
-    field("beta_fast", self.beta_fast, "yarn: pairs with more turns are kept; absent: 32", "turns");
-    field("beta_slow", self.beta_slow, "yarn: pairs with fewer turns are stretched; absent: 1", "turns");
-    field("low_freq_factor", self.low_freq_factor, "llama3: pairs with fewer turns are stretched; absent: 1", "turns");
-    field("high_freq_factor", self.high_freq_factor, "llama3: pairs with more turns are kept; absent: 4", "turns");
-    field("rotary_dim", self.rotary_dim, "rope: first channels of a head that turn; absent: all", "channels");
-    field("original_max_position_embeddings", self.original_max_position_embeddings,
-          "rope: length before scaling; absent: the checkpoint's trained length, else seq_len", "tokens");
+    const auto rope_field = [&](std::string_view name, auto& value, auto... texts) {
+      if (is_set_here(name)) field(name, value, texts...);
+    };
+    RopeParams::fields(self.rope, rope_field, rope_help);
     field("layout", self.layout, "rope: which channels form a pair; absent: the checkpoint's, else half");
     field("attention_window", self.attention_window,
           "each token sees the last so many, itself included; 0: all; absent: the checkpoint's, else 0", "tokens");
@@ -138,10 +150,17 @@ struct Data {
   CheckpointNotes notes;
 };
 
-std::vector<std::int64_t> training_part(const Params& p, std::vector<std::int64_t> tokens) {
+// What of the tokens of `path` is trained on.
+std::vector<std::int64_t> training_part(const Params& p, const std::string& path, std::int64_t seq_len,
+                                        std::vector<std::int64_t> tokens) {
   const double share = p.held_out.value_or(0.1);
   if (!(share >= 0 && share < 1)) refuse(fmt::format("held_out must be 0 or more and below 1 but got {}.", share));
-  tokens.resize(static_cast<std::size_t>(std::floor(static_cast<double>(tokens.size()) * (1 - share))));
+  const auto used = static_cast<std::int64_t>(std::floor(static_cast<double>(tokens.size()) * (1 - share)));
+  if (used <= seq_len) {
+    refuse(fmt::format("{} is too short for seq_len {}: of its {} tokens held_out {} leaves {}, and {} are needed.",
+                       path, seq_len, tokens.size(), share, used, seq_len + 1));
+  }
+  tokens.resize(static_cast<std::size_t>(used));
   return tokens;
 }
 
@@ -164,7 +183,8 @@ Data read_data(const Params& p, std::int64_t seq_len, const Checkpoint<float>* b
       vocabulary = p.text_unit == TextUnit::bytes ? Vocabulary::bytes() : Vocabulary::characters_of(text);
     }
     vocabulary->to_notes(data.notes);
-    data.source = text_source(training_part(p, vocabulary->encode(text)), vocabulary->size(), seq_len);
+    data.source =
+        text_source(training_part(p, *p.text, seq_len, vocabulary->encode(text)), vocabulary->size(), seq_len);
   } else if (p.tokens) {
     std::vector<std::int64_t> tokens = read_token_file(*p.tokens);
     const std::int64_t needed = *std::max_element(tokens.begin(), tokens.end()) + 1;
@@ -172,49 +192,64 @@ Data read_data(const Params& p, std::int64_t seq_len, const Checkpoint<float>* b
     if (needed > vocab_size) {
       refuse(fmt::format("{} holds token {} but the checkpoint knows 0 .. {}.", *p.tokens, needed - 1, vocab_size - 1));
     }
-    data.source = text_source(training_part(p, std::move(tokens)), vocab_size, seq_len);
+    data.source = text_source(training_part(p, *p.tokens, seq_len, std::move(tokens)), vocab_size, seq_len);
   } else {
-    const Task task = p.task.value_or(Task::induction);
+    const std::optional<Task> own = base ? trained_task(base->notes) : Task::induction;
+    if (!p.task && !own) refuse("give text, tokens or task: the checkpoint was not trained on a task.");
+    const Task task = p.task.value_or(*own);
     data.source = task_source(task);
     data.notes["task"] = to_word(task);
   }
   return data;
 }
 
-void set_rope(const Params& p, bool fresh, std::int64_t trained_length, TransformerConfig& c) {
+// The first parameter given that only a model with turning pairs has, and whether it stretches; empty: none.
+struct GivenRope {
+  std::string name;
+  bool stretches = false;
+};
+GivenRope given_rope(const Params& p) {
+  GivenRope given;
+  const auto look = [&](std::string_view name, const auto& value, auto...) {
+    const bool base =
+        name == "rope_type" || name == "rope_theta" || name == "rotary_dim" || name == "partial_rotary_factor";
+    if (value && (given.name.empty() || !base)) given = {std::string(name), !base};
+  };
+  RopeParams::fields(p.rope, look);
+  if (p.layout && given.name.empty()) given.name = "layout";
+  return given;
+}
+
+// `base`: the checkpoint's, whose weights fix its widths.
+void set_rope(const Params& p, const TransformerConfig* base, std::int64_t trained_length, TransformerConfig& c) {
+  const GivenRope given = given_rope(p);
   if (!turns_pairs(c.encoding)) {
-    if (p.rope_type || p.factor || p.rope_theta || p.rotary_dim || p.layout) {
-      refuse(fmt::format("rope_type, factor, rope_theta, rotary_dim and layout need encoding rope or xpos, not {}.",
-                         to_word(c.encoding)));
-    }
+    const std::string what = fmt::format("{} needs encoding rope or xpos, not {}.", given.name, to_word(c.encoding));
+    if (given.name == "rope_type" && p.rope.rope_type != RopeType::default_) throw RopeTypeUnavailable(what);
+    if (!given.name.empty() && given.name != "rope_type") refuse(what);
     return;
   }
-  RopeScaling& rope = c.rope;
-  if (fresh) rope = plain_rope(c.head_dim);
-  if (p.rope_theta) rope.rope_theta = *p.rope_theta;
-  if (p.rotary_dim) rope.rotary_dim = *p.rotary_dim;
+  if (given.stretches && !p.rope.rope_type) refuse(fmt::format("{} needs rope_type.", given.name));
   if (p.layout) c.layout = *p.layout;
-  if (p.rope_type) {
-    rope.rope_type = *p.rope_type;
-    rope.original_max_position_embeddings =
-        static_cast<double>(p.original_max_position_embeddings.value_or(trained_length));
-    const double ratio = static_cast<double>(c.max_position_embeddings) / *rope.original_max_position_embeddings;
-    rope.factor = p.factor.value_or(std::max(1.0, ratio));
-    if (*rope.factor < 1) refuse(fmt::format("factor must be 1 or more but got {}.", *rope.factor));
-    rope.attention_factor = p.attention_factor;
-    rope.beta_fast = p.beta_fast.value_or(32);
-    rope.beta_slow = p.beta_slow.value_or(1);
-    rope.low_freq_factor = p.low_freq_factor.value_or(1);
-    rope.high_freq_factor = p.high_freq_factor.value_or(4);
-  } else if (p.factor || p.attention_factor || p.beta_fast || p.beta_slow || p.low_freq_factor || p.high_freq_factor) {
-    refuse("factor and the other parameters of a scaling need rope_type.");
+  RopeParams flags = p.rope;
+  flags.max_position_embeddings = c.max_position_embeddings;
+  if (p.rope.rope_type) {
+    if (!flags.original_max_position_embeddings) flags.original_max_position_embeddings = trained_length;
+    const auto original = static_cast<double>(*flags.original_max_position_embeddings);
+    if (!flags.factor) flags.factor = std::max(1.0, static_cast<double>(c.max_position_embeddings) / original);
   }
+  if (base) {
+    flags = rope_over_model(flags, *base);
+  } else {
+    flags.head_dim = c.head_dim;
+  }
+  c.rope = resolve_rope(flags, {}, c.max_position_embeddings).scaling;
+  for (const std::int64_t length : {std::int64_t{1}, std::int64_t{1} << 40})
+    rope_frequencies(c.rope, length);  // or throws
+  if (c.rope.rope_type != RopeType::dynamic) return;
   // The length that dynamic counts as trained.
-  rope.max_position_embeddings =
-      static_cast<double>(rope.rope_type == RopeType::dynamic ? std::min(trained_length, c.max_position_embeddings)
-                                                              : c.max_position_embeddings);
-  if (rope.rope_type == RopeType::dynamic)
-    c.max_position_embeddings = static_cast<std::int64_t>(*rope.max_position_embeddings);
+  c.max_position_embeddings = std::min(trained_length, c.max_position_embeddings);
+  c.rope.max_position_embeddings = static_cast<double>(c.max_position_embeddings);
 }
 
 TransformerConfig new_config(const Params& p, std::int64_t seq_len, std::int64_t vocab_size) {
@@ -246,7 +281,7 @@ TransformerConfig new_config(const Params& p, std::int64_t seq_len, std::int64_t
   // The paper's share of the training length: 512 of 2048 tokens.
   c.fire_length = std::max(1.0, static_cast<double>(seq_len) / 4);
   c.attention_window = p.attention_window.value_or(0);
-  set_rope(p, true, seq_len, c);
+  set_rope(p, nullptr, seq_len, c);
   return c;
 }
 
@@ -268,13 +303,17 @@ TransformerConfig based_config(const Params& p, std::int64_t seq_len, const Tran
     refuse("architecture differs from the checkpoint's.");
   }
   TransformerConfig c = base;
+  if (p.continue_from) {
+    same("attention_window", p.attention_window, base.attention_window);
+    if (p.layout && *p.layout != base.layout) refuse("layout differs from the checkpoint's.");
+  }
   if (p.attention_window) c.attention_window = *p.attention_window;
   const auto trained_length = base.rope.original_max_position_embeddings
                                   ? static_cast<std::int64_t>(*base.rope.original_max_position_embeddings)
                                   : base.max_position_embeddings;
   if (c.encoding != PositionEncoding::learned)
     c.max_position_embeddings = std::max(seq_len, base.max_position_embeddings);
-  if (!p.continue_from) set_rope(p, false, trained_length, c);
+  if (!p.continue_from) set_rope(p, &base, trained_length, c);
   return c;
 }
 
@@ -295,8 +334,26 @@ void check_ranges(const Params& p, std::int64_t seq_len) {
   positive("learning_rate", p.learning_rate, false);
   positive("weight_decay", p.weight_decay, true);
   positive("clip_norm", p.clip_norm, true);
+  if (p.save && p.save->empty()) refuse("save must name a folder.");
   if (p.save_every > 0 && !p.save) refuse("save_every needs save.");
   if (p.init && p.continue_from) refuse("init and continue_from exclude each other: give one.");
+}
+
+// As text, by name.
+CheckpointNotes asked_rope(const RopeParams& rope) {
+  const std::vector<FieldSpec> fields = field_specs<RopeParams>();
+  const Record values = to_record(rope);
+  CheckpointNotes asked;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (std::holds_alternative<std::monostate>(values[i])) continue;
+    std::string& text = asked[fields[i].name];
+    if (const auto* word = std::get_if<std::string>(&values[i])) {
+      text = *word;
+    } else {
+      append_json(text, values[i]);
+    }
+  }
+  return asked;
 }
 
 std::string conclude(const Params& p, const Summary& s) {
@@ -310,11 +367,31 @@ std::string conclude(const Params& p, const Summary& s) {
   return text;
 }
 
+std::int64_t text_length(const Params& p, const TransformerConfig* base) {
+  return p.seq_len.value_or(base && p.continue_from ? base->max_position_embeddings : 64);
+}
+
+std::string left_out(const Record& record) {
+  const auto p = from_record<Params>(record);
+  try {
+    if (p.continue_from) return "";
+    std::optional<TransformerConfig> base;
+    if (p.init) base = read_config((std::filesystem::path(*p.init) / "config.json").string()).config;
+    const std::int64_t seq_len = text_length(p, base ? &*base : nullptr);
+    const TransformerConfig c = base ? based_config(p, seq_len, *base) : new_config(p, seq_len, 2);
+    if (p.save) config_json(c, {}, "float32");
+  } catch (const RopeTypeUnavailable& e) {
+    return e.reason();
+  } catch (const std::exception&) {
+    // The run itself reports it.
+  }
+  return "";
+}
+
 TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
   std::optional<Checkpoint<float>> base;
   if (const auto& from = p.continue_from ? p.continue_from : p.init) base = load_checkpoint<float>(*from);
-  const std::int64_t seq_len =
-      p.seq_len.value_or(base && p.continue_from ? base->model.config().max_position_embeddings : 64);
+  const std::int64_t seq_len = text_length(p, base ? &base->model.config() : nullptr);
   check_ranges(p, seq_len);
   Data data = read_data(p, seq_len, base ? &*base : nullptr);
   Transformer<float> model = [&] {
@@ -336,6 +413,7 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
   options.adamw.clip_norm = p.clip_norm;
   options.seed = p.seed;
   options.threads = context.threads;
+  options.asked = asked_rope(p.rope);
   options.save = p.save.value_or("");
   options.save_every = p.save_every;
 
@@ -386,9 +464,11 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
 }
 
 Experiment describe_train() {
-  return describe<Params, Summary, Row>(
+  Experiment e = describe<Params, Summary, Row>(
       "train", "How does a small transformer learn with this encoding, from a text or from a task made on the spot?",
       "poslab train --task induction --encoding rope --steps 300 --save induction-model", run);
+  e.excluded = left_out;
+  return e;
 }
 
 const Registrar registrar("train", describe_train);

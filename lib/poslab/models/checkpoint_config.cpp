@@ -34,6 +34,7 @@ ordered scaling_json(const RopeScaling& rope) {
     out["original_max_position_embeddings"] = static_cast<std::int64_t>(*rope.original_max_position_embeddings);
   }
   put("attention_factor", rope.attention_factor);
+  if (rope.rope_type == RopeType::proportional) out["partial_rotary_factor"] = rope.partial_rotary_factor;
   if (rope.rope_type == RopeType::yarn) {
     out["beta_fast"] = rope.beta_fast;
     out["beta_slow"] = rope.beta_slow;

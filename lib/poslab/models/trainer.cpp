@@ -1,13 +1,17 @@
 #include "poslab/models/trainer.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <sstream>
 #include <stdexcept>
 
 #include "poslab/core/interrupt.h"
+#include "poslab/kernels/sum.h"
 
 namespace poslab {
 namespace {
@@ -41,6 +45,21 @@ CheckpointNotes run_notes(const BatchSource& source, const TrainOptions& o) {
           {"clip_norm", fmt::format("{}", o.adamw.clip_norm)}};
 }
 
+// Of the activations that a step keeps for its way back, most of what a large batch needs.
+double kept_bytes(const TransformerConfig& c, double tokens) {
+  const std::int64_t of_layer = 2 * c.d_model + c.qkv_width() + c.attention_width() + c.up_width() + c.n_heads;
+  return static_cast<double>(sizeof(float)) * tokens * static_cast<double>(c.n_layers * of_layer);
+}
+
+void require_memory(const TransformerConfig& c, const TrainOptions& o) {
+  const double needed = kept_bytes(c, static_cast<double>(o.batch_size) * static_cast<double>(o.seq_len));
+  const double there = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  if (needed <= there) return;
+  throw std::invalid_argument(
+      fmt::format("[train] batch_size {} x seq_len {} needs {:.0f} GB, and this machine has {:.0f}.", o.batch_size,
+                  o.seq_len, needed / 1e9, there / 1e9));
+}
+
 class Run {
  public:
   Run(Transformer<float>& model, const BatchSource& source, const TrainOptions& options, const CheckpointNotes& notes)
@@ -52,17 +71,21 @@ class Run {
         batches_(batch_generator(options.seed)),
         tokens_(static_cast<std::size_t>(options.batch_size * options.seq_len)),
         targets_(tokens_.size()),
-        gradient_(model.values().size()) {
+        gradient_(model.values().size()),
+        asked_(options.asked) {
     if (!o_.save.empty()) folder_.emplace(o_.save);
   }
 
   void resume(const std::string& folder) {
     TrainingState<float> state = load_training_state<float>(folder, model_.layout());
-    for (const auto& [key, value] : run_notes(source_, o_)) {
-      if (key != "steps_planned" && state.run[key] != value) {
-        throw std::invalid_argument(
-            fmt::format("[train] {} was trained with {} {}, not {}.", folder, key, state.run[key], value));
-      }
+    CheckpointNotes now = run_notes(source_, o_);
+    now.insert(o_.asked.begin(), o_.asked.end());
+    for (const auto& [key, value] : now) {
+      const auto before = state.run.find(key);
+      if (key == "steps_planned" || (before != state.run.end() && before->second == value)) continue;
+      throw std::invalid_argument(fmt::format("[train] {} was trained with{} {}, not {}.", folder,
+                                              before == state.run.end() ? "out" : " " + key,
+                                              before == state.run.end() ? key : before->second, value));
     }
     if (state.steps > o_.steps) {
       throw std::invalid_argument(
@@ -70,6 +93,9 @@ class Run {
     }
     optimiser_.restore(state.steps, state.first_moment, state.second_moment);
     result_.history = parse_history(state.run[history_key]);
+    for (const auto& [key, value] : state.run) {
+      if (!now.contains(key) && key != history_key) asked_.emplace(key, value);
+    }
     // The batches that the run has seen.
     for (std::int64_t step = 0; step < state.steps; ++step) draw();
   }
@@ -83,7 +109,11 @@ class Run {
       }
       step();
       progress(result_.history.back());
-      if (o_.save_every > 0 && optimiser_.steps() % o_.save_every == 0 && optimiser_.steps() < o_.steps) save();
+    }
+    if (!folder_) return std::move(result_);
+    // No later step looks at the last one's model.
+    if (optimiser_.steps() > 0) {
+      finite_loss(fmt::format("after step {}", optimiser_.steps()), result_.history.back().lr);
     }
     save();
     return std::move(result_);
@@ -96,26 +126,36 @@ class Run {
     draw();
     const std::int64_t done = optimiser_.steps();
     TrainedStep s{done + 1, 0, cosine_schedule(o_.learning_rate, done, o_.steps, o_.warmup), 0};
-    s.loss = model_.loss_and_gradient(tokens_, targets_, o_.batch_size, gradient_, o_.threads);
-    if (std::isfinite(s.loss)) {
-      s.grad_norm = optimiser_.step(model_.values(), gradient_, s.lr, o_.threads);
-    }
-    if (!std::isfinite(s.loss) || !std::isfinite(s.grad_norm)) {
-      throw std::runtime_error(fmt::format(
-          "[train] the {} is not finite at step {} (learning rate {}); {}.",
-          std::isfinite(s.loss) ? "gradient" : "loss", s.step, s.lr,
-          saved_ > 0 ? fmt::format("{} holds the model after step {}", o_.save, saved_) : "nothing was saved"));
-    }
+    s.loss = finite_loss(fmt::format("at step {}", s.step), s.lr);
+    // The model of the steps before, now that it is known to be good.
+    if (folder_ && o_.save_every > 0 && done > 0 && done % o_.save_every == 0 && done != saved_) save();
+    s.grad_norm = optimiser_.step(model_.values(), gradient_, s.lr, o_.threads);
     result_.history.push_back(s);
   }
 
+  // Of the drawn batch, whose gradient is left in gradient_.
+  double finite_loss(const std::string& when, double learning_rate) {
+    const double loss = model_.loss_and_gradient(tokens_, targets_, o_.batch_size, gradient_, o_.threads);
+    const bool finite_gradient =
+        std::isfinite(ordered_dot(std::span<const float>(gradient_), std::span<const float>(gradient_)));
+    if (std::isfinite(loss) && finite_gradient) return loss;
+    std::string kept = "nothing was saved";
+    if (saved_ > 0) {
+      kept = fmt::format("{} holds the model after step {}", o_.save, saved_);
+    } else if (folder_ && std::filesystem::exists(o_.save)) {
+      kept = fmt::format("{} is as it was", o_.save);
+    }
+    throw std::runtime_error(fmt::format("[train] the {} is not finite {} (learning rate {}); {}.",
+                                         std::isfinite(loss) ? "gradient" : "loss", when, learning_rate, kept));
+  }
+
   void save() {
-    if (!folder_) return;
     TrainingState<float> state;
     state.steps = optimiser_.steps();
     state.first_moment.assign(optimiser_.first_moment().begin(), optimiser_.first_moment().end());
     state.second_moment.assign(optimiser_.second_moment().begin(), optimiser_.second_moment().end());
     state.run = run_notes(source_, o_);
+    state.run.insert(asked_.begin(), asked_.end());
     state.run[history_key] = history_text(result_.history);
     folder_->save<float>(model_, notes_, &state);
     saved_ = state.steps;
@@ -130,6 +170,7 @@ class Run {
   Generator batches_;
   std::vector<std::int64_t> tokens_, targets_;
   std::vector<float> gradient_;
+  CheckpointNotes asked_;
   TrainResult result_;
   std::int64_t saved_ = 0;
 };
@@ -153,6 +194,7 @@ TrainResult train(Transformer<float>& model, const BatchSource& source, const Tr
     throw std::invalid_argument(fmt::format("[train] the text has a vocabulary of {} tokens but the model of {}.",
                                             source.vocab_size(), model.config().vocab_size));
   }
+  require_memory(model.config(), options);
   Run run(model, source, options, notes);
   if (continued) run.resume(*continued);
   return run.run(progress);

@@ -23,6 +23,7 @@ struct TrainOptions {
   int threads = 1;
   std::string save;             // checkpoint folder; empty: none
   std::int64_t save_every = 0;  // steps; 0: at the end alone
+  CheckpointNotes asked;        // what else was asked for: a continuation may leave it out, not change it
 };
 
 struct TrainedStep {
@@ -47,8 +48,9 @@ Transformer<float> new_model(const TransformerConfig& config, std::int64_t seed)
 // Trains the model in place. `continued` is the folder of a run to go on from: the model is its model, and the result
 // is, to the byte, that of a run that was never interrupted. Saves as options say, and when interrupted. The notes go
 // into the checkpoints. Throws std::invalid_argument "[train] ..." when the continued run had other options (steps
-// apart) or another source, std::runtime_error "[train] ..." naming the step where the loss or the gradient is no
-// longer finite; the last checkpoint then stays as it is.
+// apart) or another source, and for batches that do not fit into this machine's memory; std::runtime_error
+// "[train] ..." naming the step where the loss or the gradient is no longer finite. No model is saved before its own
+// loss and gradient were finite: the last checkpoint is a good one.
 TrainResult train(Transformer<float>& model, const BatchSource& source, const TrainOptions& options,
                   const CheckpointNotes& notes, const std::optional<std::string>& continued,
                   const TrainProgress& progress);

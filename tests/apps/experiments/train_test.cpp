@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -142,18 +143,41 @@ TEST_CASE("a checkpoint is fine-tuned for longer texts") {
         "[train] d_model is 32 but the checkpoint's is 16.");
 }
 
-TEST_CASE("a loss that is no number stops the run at its step and keeps the last checkpoint") {
+TEST_CASE("a loss that is no number stops the run at its step, and no such model is saved") {
   const Scratch scratch;
   const std::string folder = scratch.path("m");
-  const std::string said = failure(quick({{"save", folder},
-                                          {"save_every", std::int64_t{1}},
-                                          {"learning_rate", 1e30},
-                                          {"clip_norm", 0.0},
-                                          {"warmup", std::int64_t{0}},
-                                          {"weight_decay", 0.0}}));
-  CHECK(said.find("is not finite at step 2") != std::string::npos);
-  CHECK(said.find(folder + " holds the model after step 1") != std::string::npos);
-  CHECK(load_training_state<float>(folder, load_checkpoint<float>(folder).model.layout()).steps == 1);
+  // Every step multiplies the matrices by -999 until their squares overflow.
+  const Settings growing = {{"save", folder},      {"save_every", std::int64_t{1}}, {"learning_rate", 1e-3},
+                            {"weight_decay", 1e6}, {"warmup", std::int64_t{0}},     {"steps", std::int64_t{99}}};
+  const std::string said = failure(quick(growing));
+  CAPTURE(said);
+  const auto number_behind = [&](const std::string& words) {
+    const std::size_t at = said.find(words);
+    REQUIRE(at != std::string::npos);
+    return std::stoll(said.substr(at + words.size()));
+  };
+  const std::int64_t failed = number_behind("is not finite at step ");
+  CHECK(failed > 3);
+  // The step before had a finite loss, but its update is what broke the model.
+  CHECK(number_behind(folder + " holds the model after step ") == failed - 2);
+  CHECK(load_training_state<float>(folder, load_checkpoint<float>(folder).model.layout()).steps == failed - 2);
+  const auto loss = run_experiment("perplexity", {{"model", folder}, {"seq_len", std::vector<std::int64_t>{16}}});
+  CHECK(std::isfinite(loss.row<double>(0, "mean_nll")));
+
+  // A run that breaks in its very last step, or before its first checkpoint, leaves the folder alone.
+  const std::string before = contents(folder + "/model.safetensors");
+  for (const std::int64_t steps : {failed - 1, failed, failed + 1}) {
+    CAPTURE(steps);
+    Settings again = quick(growing);
+    again.emplace_back("steps", steps);
+    again.emplace_back("save_every", std::int64_t{0});
+    const std::string end = failure(again);
+    CHECK(end.find("is not finite") != std::string::npos);
+    CHECK(end.find(folder + " is as it was") != std::string::npos);
+    CHECK(contents(folder + "/model.safetensors") == before);
+  }
+  CHECK(failure(quick({{"learning_rate", 1e30}, {"weight_decay", 0.0}})).find("nothing was saved") !=
+        std::string::npos);
 }
 
 TEST_CASE("texts and settings that cannot be trained on are refused") {
@@ -168,13 +192,96 @@ TEST_CASE("texts and settings that cannot be trained on are refused") {
   CHECK(failure(quick({{"text", std::string("a")}, {"task", std::string("copy")}})).find("exclude each other") !=
         std::string::npos);
   CHECK(failure(quick({{"rope_type", std::string("yarn")}, {"encoding", std::string("alibi")}}))
-            .find("need encoding rope") != std::string::npos);
+            .find("rope_type needs encoding rope or xpos, not alibi") != std::string::npos);
+  CHECK(failure(quick({{"layout", std::string("half")}, {"encoding", std::string("t5")}})) ==
+        "[train] layout needs encoding rope or xpos, not t5.");
+  CHECK(failure(quick({{"beta_fast", 3.0}})) == "[train] beta_fast needs rope_type.");
+  CHECK(failure(quick({{"rope_type", std::string("yarn")}, {"beta_fast", 0.0}})) ==
+        "[rope] beta_fast must be above 0 but got 0.");
+  CHECK(failure(quick({{"rope_type", std::string("linear")}, {"factor", 0.5}})) ==
+        "[rope] factor must be at least 1 but got 0.5.");
+  CHECK(failure(quick({{"save", std::string()}})) == "[train] save must name a folder.");
+  CHECK(failure(quick({{"batch_size", std::int64_t{1} << 20}, {"seq_len", std::int64_t{64}}}))
+            .find("GB, and this machine has") != std::string::npos);
+  CHECK(failure(quick({{"d_model", std::int64_t{18}}})) ==
+        "[rope] rotary_dim must be even and 2 .. head_dim (9) but got 9.");
+  CHECK(failure(quick({{"n_heads", std::int64_t{4}}, {"n_kv_heads", std::int64_t{3}}})) ==
+        "[transformer] n_heads 4 is not a multiple of n_kv_heads 3.");
   CHECK(failure(quick({{"learning_rate", 0.0}})) == "[train] learning_rate must be above 0 but got 0.");
   CHECK(failure(quick({{"rope_type", std::string("ntk_by_parts")}, {"save", scratch.path("x")}}))
             .find("no name for ntk_by_parts") != std::string::npos);
   run_experiment("train", quick({{"text", scratch.file(sentence(300), "text.txt")}, {"save", scratch.path("m")}}));
   CHECK(failure(quick({{"text", scratch.file("Z" + sentence(300), "other.txt")}, {"init", scratch.path("m")}}))
             .find("character 0 is U+005A") != std::string::npos);
-  CHECK(failure(quick({{"init", scratch.path("m")}})).find("vocabulary of 32 tokens but the model of") !=
+  CHECK(failure(quick({{"init", scratch.path("m")}})) ==
+        "[train] give text, tokens or task: the checkpoint was not trained on a task.");
+  CHECK(failure(quick({{"init", scratch.path("m")}, {"task", std::string("copy")}}))
+            .find("vocabulary of 17 tokens but the model of") != std::string::npos);
+}
+
+TEST_CASE("a checkpoint's task is the task of what starts from it") {
+  const Scratch scratch;
+  const std::string folder = scratch.path("m");
+  run_experiment("train", quick({{"task", std::string("copy")}, {"save", folder}}));
+  for (const char* from : {"init", "continue_from"}) {
+    CHECK(run_experiment("train", quick({{from, folder}})).summary<std::int64_t>("vocab_size") == 17);
+  }
+}
+
+TEST_CASE("every scaling and share of turning channels trains, and a continued run keeps what was asked of them") {
+  const Scratch scratch;
+  const std::string folder = scratch.path("m");
+  const std::vector<double> ones = {1, 1, 1, 1}, longer = {1, 1.5, 2, 3};
+  const Settings longrope = quick({{"rope_type", std::string("longrope")},
+                                   {"short_factor", ones},
+                                   {"long_factor", longer},
+                                   {"original_max_position_embeddings", std::int64_t{8}},
+                                   {"save", folder}});
+  run_experiment("train", longrope);
+  const TransformerConfig config = load_checkpoint<float>(folder).model.config();
+  CHECK(config.rope.long_factor == longer);
+  CHECK(config.rope.factor == 2.0);
+  CHECK(config.max_position_embeddings == 16);
+  Settings again = longrope;
+  again.emplace_back("continue_from", folder);
+  CHECK(failure(again).empty());
+  const auto continued = [&](Settings more) {
+    more.emplace_back("continue_from", folder);
+    more.emplace_back("save", folder);
+    return failure(quick(more));
+  };
+  CHECK(continued({}).empty());
+  CHECK(continued({{"rope_type", std::string("yarn")}}) ==
+        "[train] " + folder + " was trained with rope_type longrope, not yarn.");
+  CHECK(continued({{"beta_fast", 3.0}}) == "[train] " + folder + " was trained without beta_fast, not 3.");
+  CHECK(continued({{"attention_window", std::int64_t{3}}}) ==
+        "[train] attention_window is 3 but the checkpoint's is 0.");
+  CHECK(continued({{"layout", std::string("interleaved")}}) == "[train] layout differs from the checkpoint's.");
+
+  run_experiment("train", quick({{"partial_rotary_factor", 0.5}, {"save", scratch.path("part")}}));
+  CHECK(load_checkpoint<float>(scratch.path("part")).model.config().rope.rotary_dim == 4);
+  run_experiment("train", quick({{"rope_type", std::string("proportional")},
+                                 {"partial_rotary_factor", 0.5},
+                                 {"save", scratch.path("still")}}));
+  CHECK(rope_frequencies(load_checkpoint<float>(scratch.path("still")).model.config().rope).inv_freq[2] == 0);
+}
+
+TEST_CASE("a sweep over all scalings leaves out what these parameters cannot have") {
+  const Experiment* train = find_experiment("train");
+  const auto left_out = [&](const Settings& settings) {
+    Record params;
+    for (const auto& spec : train->params) {
+      const auto given = std::ranges::find(settings, spec.name, &Settings::value_type::first);
+      params.push_back(given == settings.end() ? spec.fallback : given->second);
+    }
+    return train->excluded(params);
+  };
+  const auto type = [](const char* word) { return std::pair<std::string, Value>("rope_type", std::string(word)); };
+  const std::vector<double> eight(8, 1.0);
+  CHECK(left_out({type("yarn")}).empty());
+  CHECK(left_out({type("longrope")}).find("longrope needs short_factor") != std::string::npos);
+  CHECK(left_out({type("longrope"), {"short_factor", eight}, {"long_factor", eight}}).empty());
+  CHECK(left_out({type("default"), {"encoding", std::string("alibi")}}).empty());
+  CHECK(left_out({type("linear"), {"encoding", std::string("alibi")}}).find("needs encoding rope") !=
         std::string::npos);
 }

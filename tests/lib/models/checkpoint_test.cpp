@@ -107,8 +107,8 @@ TEST_CASE("every kind of model comes back as it was saved") {
 
 TEST_CASE("scaled frequencies come back as they were saved") {
   const Scratch scratch;
-  for (RopeType type :
-       {RopeType::linear, RopeType::ntk, RopeType::dynamic, RopeType::yarn, RopeType::llama3, RopeType::longrope}) {
+  for (RopeType type : {RopeType::linear, RopeType::ntk, RopeType::dynamic, RopeType::yarn, RopeType::llama3,
+                        RopeType::longrope, RopeType::proportional}) {
     CAPTURE(to_word(type));
     TransformerConfig config = tiny(PositionEncoding::rope, NormKind::rms_norm, MlpKind::swiglu, false);
     config.rope.rope_type = type;
@@ -116,6 +116,7 @@ TEST_CASE("scaled frequencies come back as they were saved") {
     config.rope.original_max_position_embeddings = type == RopeType::dynamic ? 20 : 5;
     config.rope.max_position_embeddings = 20;
     config.rope.short_factor = config.rope.long_factor = {1, 1.5, 2, 3};
+    config.rope.partial_rotary_factor = 0.5;
     const std::string path = scratch.file(config_json(config, {}, "float32"), "config.json");
     const RopeFrequencies saved = rope_frequencies(config.rope, 60),
                           read = rope_frequencies(read_config(path).config.rope, 60);
