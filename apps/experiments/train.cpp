@@ -196,7 +196,7 @@ Data read_data(const Params& p, std::int64_t seq_len, const Checkpoint<float>* b
   } else {
     const std::optional<Task> own = base ? trained_task(base->notes) : Task::induction;
     if (!p.task && !own) refuse("give text, tokens or task: the checkpoint was not trained on a task.");
-    const Task task = p.task.value_or(*own);
+    const Task task = p.task ? *p.task : *own;
     data.source = task_source(task);
     data.notes["task"] = to_word(task);
   }
