@@ -311,6 +311,12 @@ int run_sweep(const Experiment& experiment, const Invocation& call, const Stream
     advanced += by;
     bar.update(advanced / static_cast<double>(points.size()));
   };
+  // Points that stop in good order hold scopes of their own; between two of them a signal must not end the process.
+  std::optional<InterruptScope> between_points;
+  const auto stay_interruptible = [&] {
+    const std::lock_guard lock(advancing);
+    if (!between_points && interrupt_scope_lived()) between_points.emplace();
+  };
   bool all_expected = true;
   std::vector<std::string> notes_told;
 
@@ -344,6 +350,7 @@ int run_sweep(const Experiment& experiment, const Invocation& call, const Stream
     context.status = [&](const std::string& words) { bar.status(words); };
     try {
       Document document = run_point(experiment, call, std::move(record), context);
+      stay_interruptible();
       refuse_if_interrupted();
       advance(1 - share);
       point.verdict = verdict_of(document);
