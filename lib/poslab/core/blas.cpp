@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "poslab/core/threads.h"
+#include "poslab/kernels/isa.h"
 
 namespace poslab {
 namespace {
@@ -38,12 +39,19 @@ Function symbol(void* library, const char* name) {
   return reinterpret_cast<Function>(found);
 }
 
+// OpenBLAS's kernels for an instruction set; null: its own choice.
+constexpr const char* core_for(Isa isa) {
+  return isa == Isa::avx512 ? "SkylakeX" : isa == Isa::avx2 ? "Haswell" : nullptr;
+}
+
 std::atomic<const OpenBlas*> loaded{nullptr};
 
 const OpenBlas& open_blas() {
   static const OpenBlas blas = [] {
     // Keeps the library from starting threads while it loads.
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    // It knows processors by their model numbers, and runs one that came after it with the instructions of 2004.
+    if (const char* core = core_for(active_isa())) setenv("OPENBLAS_CORETYPE", core, 0);
     void* library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
     if (!library) {
       throw std::runtime_error(

@@ -3,8 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <stdexcept>
+#include <string>
 #include <vector>
+
+#include "poslab/kernels/isa.h"
 
 using namespace poslab;
 
@@ -75,4 +79,12 @@ TEST_CASE("blas_name tells the version and kernel once OpenBLAS is loaded") {
   load_blas();
   CHECK(blas_name().starts_with("OpenBLAS 0."));
   CHECK(blas_name().size() > std::string("OpenBLAS 0.3.21").size());
+}
+
+TEST_CASE("OpenBLAS runs with the instructions of poslab's own kernels, on a processor it does not know too") {
+  load_blas();
+  if (active_isa() == Isa::scalar) return;
+  const char* core = std::getenv("OPENBLAS_CORETYPE");
+  REQUIRE(core);
+  CHECK(blas_name().ends_with(core));
 }
