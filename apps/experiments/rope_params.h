@@ -16,7 +16,8 @@ namespace poslab {
 
 // The helps that name a fallback which differs between experiments.
 struct RopeHelp {
-  std::string_view model = "a config.json, its folder, or a preset; supplies what no flag gives; absent: none";
+  std::string_view model =
+      "a config.json or GGUF file, a folder with either, or a preset; supplies what no flag gives; absent: none";
   std::string_view rope_type = "how the frequencies are scaled; absent: the model's, else default";
   std::string_view head_dim = "channels of one attention head; absent: the model's, else 128";
   std::string_view original_max_position_embeddings =
