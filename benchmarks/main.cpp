@@ -9,10 +9,10 @@
 #include <string>
 
 #include "cli/bench_cases.h"
-#include "poslab/core/blas.h"
 #include "poslab/core/numbers.h"
 #include "poslab/core/threads.h"
 #include "poslab/kernels/isa.h"
+#include "poslab/models/blas.h"
 
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);

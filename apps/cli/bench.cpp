@@ -9,7 +9,7 @@
 
 #include "cli/bench_cases.h"
 #include "cli/parse_value.h"
-#include "poslab/core/blas.h"
+#include "poslab/models/blas.h"
 
 namespace poslab::cli {
 namespace {

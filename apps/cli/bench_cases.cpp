@@ -13,7 +13,6 @@
 
 #include "poslab/attention/attention.h"
 #include "poslab/core/aligned.h"
-#include "poslab/core/blas.h"
 #include "poslab/core/random.h"
 #include "poslab/core/threads.h"
 #include "poslab/encodings/alibi.h"
@@ -25,6 +24,7 @@
 #include "poslab/kernels/cosine_sum.h"
 #include "poslab/kernels/sum.h"
 #include "poslab/models/adamw.h"
+#include "poslab/models/blas.h"
 #include "poslab/models/transformer.h"
 
 namespace poslab {
@@ -249,7 +249,7 @@ BenchCase train_step(MlpKind mlp, std::int64_t seq_len, std::int64_t batch) {
         t->gradient.resize(t->model.values().size());
         return [t, batch, threads] {
           t->model.loss_and_gradient(t->ids, t->targets, batch, t->gradient, threads);
-          t->optimiser.step(t->model.values(), t->gradient, 1e-3, threads);
+          t->optimiser.step(t->model.values(), t->gradient, gradient_norm<float>(t->gradient), 1e-3, threads);
         };
       }};
 }

@@ -24,11 +24,11 @@
 #include "cli/resume.h"
 #include "cli/sweep.h"
 #include "cli/text.h"
-#include "poslab/core/blas.h"
 #include "poslab/core/interrupt.h"
 #include "poslab/core/threads.h"
 #include "poslab/formats/npy.h"
 #include "poslab/kernels/isa.h"
+#include "poslab/models/blas.h"
 #include "poslab/report/document.h"
 
 namespace poslab::cli {
@@ -311,12 +311,8 @@ int run_sweep(const Experiment& experiment, const Invocation& call, const Stream
     advanced += by;
     bar.update(advanced / static_cast<double>(points.size()));
   };
-  // Points that stop in good order hold scopes of their own; between two of them a signal must not end the process.
-  std::optional<InterruptScope> between_points;
-  const auto stay_interruptible = [&] {
-    const std::lock_guard lock(advancing);
-    if (!between_points && interrupt_scope_lived()) between_points.emplace();
-  };
+  std::optional<InterruptScope> interrupts;  // between two points too
+  if (experiment.stops_at_signal) interrupts.emplace();
   bool all_expected = true;
   std::vector<std::string> notes_told;
 
@@ -350,7 +346,6 @@ int run_sweep(const Experiment& experiment, const Invocation& call, const Stream
     context.status = [&](const std::string& words) { bar.status(words); };
     try {
       Document document = run_point(experiment, call, std::move(record), context);
-      stay_interruptible();
       refuse_if_interrupted();
       advance(1 - share);
       point.verdict = verdict_of(document);

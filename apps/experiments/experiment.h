@@ -47,6 +47,7 @@ struct Experiment {
   std::vector<std::string> verdicts;  // what --expect may ask; the summary then has a field `verdict`
   // Why a sweep over `all` words leaves out this point; empty = it stays.
   std::function<std::string(const Record& params)> excluded;
+  bool stops_at_signal = false;  // in good order: it polls interrupt_requested()
 };
 
 // In alphabetical order.

@@ -192,10 +192,7 @@ std::map<std::string, std::string> made_with(const Params& p, const StudyMateria
   shared.encodings.clear();
   shared.seeds.clear();
   shared.save.reset();
-  const std::vector<FieldSpec> fields = field_specs<Params>();
-  const Record values = to_record(shared);
-  std::map<std::string, std::string> made;
-  for (std::size_t i = 0; i < fields.size(); ++i) append_json(made[fields[i].name], values[i]);
+  std::map<std::string, std::string> made = given_values(field_specs<Params>(), to_record(shared));
   made["text read"] = material.identity();
   return made;
 }
@@ -478,9 +475,11 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
 }
 
 Experiment describe_extrapolate() {
-  return describe<Params, Summary, Row>(
+  Experiment e = describe<Params, Summary, Row>(
       "extrapolate", "Trained on short texts, how does each encoding do on longer ones?",
       "poslab extrapolate --encodings none,learned,rope,alibi --seeds 0,1 --steps 60", run);
+  e.stops_at_signal = true;
+  return e;
 }
 
 const Registrar registrar("extrapolate", describe_extrapolate);

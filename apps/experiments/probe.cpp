@@ -3,11 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -15,6 +13,7 @@
 
 #include "experiments/experiment.h"
 #include "experiments/probe_dump.h"
+#include "experiments/probe_examination.h"
 #include "experiments/rope_params.h"
 #include "poslab/core/element_type.h"
 #include "poslab/core/random.h"
@@ -119,13 +118,8 @@ struct Summary {
   }
 };
 
-enum class Tensor { query, key, table };
-constexpr auto words(Tensor) {
-  return word_table<Tensor>({{Tensor::query, "query"}, {Tensor::key, "key"}, {Tensor::table, "table"}});
-}
-
 struct Row {
-  Tensor tensor = Tensor::query;
+  ProbedTensor tensor = ProbedTensor::query;
   double position = 0;
   double fit_residual = 0;
   std::optional<double> meant_residual;
@@ -139,23 +133,6 @@ struct Row {
     field("ruled_out", self.ruled_out, "named mistakes that this place alone would show");
   }
 };
-
-// One tensor's evidence and what came of it.
-struct Examined {
-  Tensor tensor = Tensor::query;
-  std::vector<double> positions;
-  double noise = 0;
-  DType stored_as = DType::f64;
-  bool has_pairing = true;
-  ProbeFinding finding;
-  std::vector<double> fit, meant;  // residuals by place
-};
-
-double root_mean_square(const std::vector<double>& values) {
-  double sum = 0;
-  for (double v : values) sum += v * v;
-  return values.empty() ? 0 : std::sqrt(sum / static_cast<double>(values.size()));
-}
 
 bool anything_meant(const Params& p) { return p.layout || p.profile || to_record(p.rope) != to_record(RopeParams{}); }
 
@@ -198,95 +175,6 @@ Meant resolve_meant(const Params& p, std::int64_t width, double last_position) {
   return meant;
 }
 
-// Residuals of the best and of the meant hypothesis over the whole dump, and where the best one breaks off.
-template <class Residuals>
-void examine_whole(Examined& e, const ProbeQuestion& question, const TurnEvidence& evidence, Residuals residuals_of) {
-  e.noise = evidence.noise();
-  e.stored_as = evidence.stored_as();
-  if (e.finding.best) e.fit = residuals_of(e.finding.best->hypothesis);
-  double least = std::numeric_limits<double>::infinity();
-  for (const RopeHypothesis& meant : question.meant) {
-    if (!evidence.misfit(meant)) continue;
-    std::vector<double> left = residuals_of(meant);
-    const double size = root_mean_square(left);
-    if (size >= least) continue;
-    least = size;
-    e.meant = std::move(left);
-  }
-}
-
-// Places that the hypothesis does not fit, where it fits most of the others and clearly sets them apart.
-struct Breaks {
-  std::vector<double> positions;  // ascending
-  bool to_the_end = false;        // no place after the first of them fits
-};
-
-Breaks find_breaks(const Examined& e, const std::vector<double>& left) {
-  Breaks breaks;
-  double worst_good = e.noise, best_bad = std::numeric_limits<double>::infinity(), last_good = -best_bad;
-  std::size_t good = 0;
-  for (std::size_t s = 0; s < left.size(); ++s) {
-    const double position = e.positions[s];
-    if (left[s] > 8 * (e.noise + 0x1p-24 * std::abs(position))) {
-      breaks.positions.push_back(position);
-      best_bad = std::min(best_bad, left[s]);
-    } else if (position != 0) {
-      ++good;
-      last_good = std::max(last_good, position);
-      worst_good = std::max(worst_good, left[s]);
-    }
-  }
-  std::sort(breaks.positions.begin(), breaks.positions.end());
-  breaks.to_the_end = !breaks.positions.empty() && last_good < breaks.positions.front();
-  // A rounding that grows with the position drifts off; it does not break.
-  const bool apart = best_bad > 30 * worst_good;
-  const bool few = breaks.to_the_end ? good > 0 : good >= 2 * breaks.positions.size();
-  return apart && few ? breaks : Breaks{};
-}
-
-// Hypotheses for what no named mistake explains: what was meant with a shift of any size, then without regard to it.
-std::vector<RopeHypothesis> further_hypotheses(const TurnEvidence& evidence, const ProbeQuestion& question) {
-  std::vector<RopeHypothesis> further;
-  for (const RopeHypothesis& meant : question.meant) {
-    if (auto ahead = shifted(evidence, meant)) further.push_back(std::move(*ahead));
-  }
-  for (RopeHypothesis& h : infer_hypotheses(evidence)) further.push_back(std::move(h));
-  return further;
-}
-
-Examined examine_vectors(Tensor tensor, const LoadedVectors& loaded, const ProbeQuestion& question, int threads) {
-  Examined e;
-  e.tensor = tensor;
-  e.positions = loaded.dump.positions;
-  const TurnEvidence evidence = TurnEvidence::from_vectors(loaded.dump);
-  e.finding = probe(evidence, question, [&] { return further_hypotheses(evidence, question); });
-  examine_whole(e, question, evidence, [&](const RopeHypothesis& h) { return residuals(loaded.dump, h, threads); });
-  return e;
-}
-
-Examined examine_table(const LoadedTable& table, const ProbeQuestion& question) {
-  Examined e;
-  e.tensor = Tensor::table;
-  e.has_pairing = false;
-  e.positions = table.dump.positions;
-  const TurnEvidence evidence = TurnEvidence::from_table(table.dump);
-  e.finding = probe(evidence, question, [&] { return further_hypotheses(evidence, question); });
-  examine_whole(e, question, evidence, [&](const RopeHypothesis& h) { return residuals(table.dump, h); });
-  return e;
-}
-
-bool ruled_out_by_name(const ProbeFinding& finding, std::string_view name) {
-  return std::find(finding.not_ruled_out.begin(), finding.not_ruled_out.end(), name) == finding.not_ruled_out.end();
-}
-
-// How the engine rounds, in words of `precision`: what was stored is as fine as its type at best.
-std::string shown_profile(const Examined& e, const RopeHypothesis& h) {
-  const std::string base = h.profile == "f64" && e.stored_as != DType::f64 ? "f32_table" : h.profile;
-  const bool coarse = base.starts_with("bf16") || base.starts_with("f16");
-  if (coarse || !e.has_pairing || e.stored_as == DType::f64 || e.stored_as == DType::f32) return base;
-  return fmt::format("{}+{}_vectors", base, to_word(e.stored_as));
-}
-
 void fill_summary(Summary& s, const Examined& e) {
   const ProbeFinding& f = e.finding;
   s.verdict = f.verdict;
@@ -313,27 +201,6 @@ void fill_summary(Summary& s, const Examined& e) {
   s.attention_factor = h.frequencies.attention_factor;
   s.position_offset = h.position_offset;
   s.profile = shown_profile(e, h);
-}
-
-// The least power of two at which every alternative that is still open would show.
-std::optional<double> telling_position(const Examined& e) {
-  if (!e.finding.explained) return std::nullopt;
-  std::vector<RopeTurns> open;
-  for (const RankedHypothesis& a : e.finding.alternatives) {
-    if (!ruled_out_by_name(e.finding, a.hypothesis.mistake()) && a.hypothesis.mistake() != "pairing swapped") {
-      open.emplace_back(a.hypothesis);
-    }
-  }
-  if (open.empty()) return std::nullopt;
-  const RopeTurns found(e.finding.best->hypothesis);
-  for (double position = 1; position <= 0x1p20; position *= 2) {
-    const double needed = 10 * (e.noise + 0x1p-24 * position);
-    if (std::all_of(open.begin(), open.end(),
-                    [&](const RopeTurns& a) { return difference_at(found, a, position) > needed; })) {
-      return position;
-    }
-  }
-  return std::nullopt;
 }
 
 std::string parameters_text(const Summary& s) {
@@ -490,19 +357,6 @@ Source find_source(const Params& p) {
                           : Source::demo;
 }
 
-// Positions where what was meant fits as well as the mistake, or, without one, where nothing turns.
-std::vector<double> find_silent(const Examined& e) {
-  constexpr std::size_t most = 16;
-  std::set<double> silent;
-  for (std::size_t s = 0; s < e.positions.size() && silent.size() < most; ++s) {
-    const bool hidden = e.finding.verdict == ProbeVerdict::mismatch && !e.meant.empty() && !e.fit.empty()
-                            ? e.meant[s] <= 4 * e.fit[s] + 0x1p-24
-                            : e.positions[s] == 0;
-    if (hidden) silent.insert(e.positions[s]);
-  }
-  return {silent.begin(), silent.end()};
-}
-
 // What queries and keys say together.
 void merge(Summary& s, const Summary& other) {
   s.n_places += other.n_places;
@@ -601,15 +455,7 @@ TypedReport<Summary, Row> report_turns(std::vector<Examined> examined, const Mea
     row.position = e->positions[i];
     if (!e->fit.empty()) row.fit_residual = e->fit[i];
     if (!e->meant.empty()) row.meant_residual = e->meant[i];
-    if (!e->finding.explained) return row;
-    const RopeTurns found(e->finding.best->hypothesis);
-    for (const RankedHypothesis& a : e->finding.alternatives) {
-      RopeHypothesis other = a.hypothesis;
-      // A wrong pairing shows as far as anything turns.
-      if (other.layout != e->finding.best->hypothesis.layout) other.position_scale = 0;
-      const double difference = difference_at(found, RopeTurns(other), row.position);
-      row.ruled_out += difference > 4 * (e->noise + 0x1p-24 * std::abs(row.position)) ? 1 : 0;
-    }
+    row.ruled_out = n_ruled_out_at(*e, row.position);
     return row;
   };
   return report;
@@ -666,7 +512,7 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
   if (source == Source::demo) {
     const auto demo = make_demo(p);
     std::vector<Examined> examined;
-    examined.push_back(examine_vectors(Tensor::query, demo->loaded, demo->meant.question, context.threads));
+    examined.push_back(examine_vectors(ProbedTensor::query, demo->loaded, demo->meant.question, context.threads));
     return report_turns(std::move(examined), demo->meant, true);
   }
 
@@ -688,7 +534,7 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
     if (report.summary.explained) report.summary.layout = table.layout;
     return report;
   }
-  const auto examine = [&](Tensor tensor, const LoadedVectors& loaded) {
+  const auto examine = [&](ProbedTensor tensor, const LoadedVectors& loaded) {
     meant = resolve(loaded.dump.head_dim, loaded.dump.positions);
     meant.question.head_dim = loaded.dump.head_dim;
     for (const RopeHypothesis& h : meant.question.meant) {
@@ -700,10 +546,10 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
     examined.push_back(examine_vectors(tensor, loaded, meant.question, context.threads));
   };
   if (source == Source::units) {
-    examine(Tensor::query, load_unit_vectors(*p.unit_vectors, positions));
+    examine(ProbedTensor::query, load_unit_vectors(*p.unit_vectors, positions));
   } else {
-    if (p.query_input) examine(Tensor::query, load_vectors(*p.query_input, *p.query_output, positions));
-    if (p.key_input) examine(Tensor::key, load_vectors(*p.key_input, *p.key_output, positions));
+    if (p.query_input) examine(ProbedTensor::query, load_vectors(*p.query_input, *p.query_output, positions));
+    if (p.key_input) examine(ProbedTensor::key, load_vectors(*p.key_input, *p.key_output, positions));
   }
   return report_turns(std::move(examined), meant, false);
 }

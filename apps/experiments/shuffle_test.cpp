@@ -16,7 +16,6 @@
 
 #include "experiments/experiment.h"
 #include "poslab/attention/attention.h"
-#include "poslab/core/blas.h"
 #include "poslab/core/random.h"
 #include "poslab/core/tensor.h"
 #include "poslab/core/threads.h"
@@ -24,6 +23,7 @@
 #include "poslab/encodings/learned.h"
 #include "poslab/encodings/rope.h"
 #include "poslab/encodings/sinusoidal.h"
+#include "poslab/models/blas.h"
 
 namespace poslab {
 namespace {

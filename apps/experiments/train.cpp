@@ -339,23 +339,6 @@ void check_ranges(const Params& p, std::int64_t seq_len) {
   if (p.init && p.continue_from) refuse("init and continue_from exclude each other: give one.");
 }
 
-// As text, by name.
-CheckpointNotes asked_rope(const RopeParams& rope) {
-  const std::vector<FieldSpec> fields = field_specs<RopeParams>();
-  const Record values = to_record(rope);
-  CheckpointNotes asked;
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    if (std::holds_alternative<std::monostate>(values[i])) continue;
-    std::string& text = asked[fields[i].name];
-    if (const auto* word = std::get_if<std::string>(&values[i])) {
-      text = *word;
-    } else {
-      append_json(text, values[i]);
-    }
-  }
-  return asked;
-}
-
 std::string conclude(const Params& p, const Summary& s) {
   std::string text = fmt::format("The loss went from {:.3f} to {:.3f} nats; knowing nothing is ln({}) = {:.3f}.",
                                  s.first_loss, s.final_loss, s.vocab_size, s.chance_loss);
@@ -413,7 +396,7 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
   options.adamw.clip_norm = p.clip_norm;
   options.seed = p.seed;
   options.threads = context.threads;
-  options.asked = asked_rope(p.rope);
+  options.asked = given_values(field_specs<RopeParams>(), to_record(p.rope));
   options.save = p.save.value_or("");
   options.save_every = p.save_every;
 
@@ -468,6 +451,7 @@ Experiment describe_train() {
       "train", "How does a small transformer learn with this encoding, from a text or from a task made on the spot?",
       "poslab train --task induction --encoding rope --steps 300 --save induction-model", run);
   e.excluded = left_out;
+  e.stops_at_signal = true;
   return e;
 }
 

@@ -4,6 +4,7 @@
 import hashlib
 import json
 import os
+import pathlib
 import pty
 import random
 import re
@@ -203,6 +204,21 @@ class Signals(Runs):
                 again = self.lines(name)
                 self.assertEqual(again[:len(kept)], kept)
                 self.assertEqual(strip_context("\n".join(again)), strip_context(self.poslab(*words[:-2]).rstrip("\n")))
+
+    def test_a_sweep_hears_signals_between_its_points_too(self):
+        points = 60
+        process = self.start("train", *SMALL, "--steps", "5", "--sweep", f"seed=1:{points}:+1", "--jobs", "1", "--quiet",
+                             "--output", "a.ndjson")
+        self.wait_until(lambda: self.lines("a.ndjson.partial"), process)
+        heard = []
+        while True:
+            status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+            if len(self.lines("a.ndjson.partial")) in (0, points):
+                break
+            heard.append(int(re.search(r"SigCgt:\s*(\w+)", status)[1], 16) >> signal.SIGINT - 1 & 1)
+        self.assertGreater(len(heard), 20)
+        self.assertTrue(all(heard), f"{heard.count(0)} of {len(heard)} moments")
+        self.assertEqual(process.communicate(timeout=poslab_process.TIMEOUT), (b"", b""))
 
     def test_an_interrupted_study_says_so(self):
         process = self.start("extrapolate", "--steps", "100000", "--save", "study")

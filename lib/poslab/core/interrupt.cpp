@@ -11,7 +11,6 @@ static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may set 
 
 std::mutex mutex;
 int scopes = 0;
-bool lived = false;
 constexpr int signals[] = {SIGINT, SIGTERM};
 struct sigaction before[2];
 
@@ -23,18 +22,12 @@ std::atomic<bool>& interrupt_requested() { return requested; }
 
 InterruptScope::InterruptScope() {
   const std::lock_guard lock(mutex);
-  lived = true;
   if (scopes++ > 0) return;
   struct sigaction action {};
   action.sa_handler = on_interrupt;
   action.sa_flags = SA_RESETHAND | SA_RESTART;
   // Also where a script's shell had its background job ignore SIGINT: whoever sends it means this process.
   for (int i = 0; i < 2; ++i) sigaction(signals[i], &action, &before[i]);
-}
-
-bool interrupt_scope_lived() {
-  const std::lock_guard lock(mutex);
-  return lived;
 }
 
 InterruptScope::~InterruptScope() {

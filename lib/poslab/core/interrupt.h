@@ -17,7 +17,4 @@ class InterruptScope {
   InterruptScope& operator=(const InterruptScope&) = delete;
 };
 
-// Whether this process has had a scope: what it runs can stop in good order.
-bool interrupt_scope_lived();
-
 }  // namespace poslab

@@ -39,8 +39,9 @@ double ConfigText::number(const json& v, std::string_view where) const {
 
 std::int64_t ConfigText::positive_integer(const json& v, std::string_view where) const {
   if (!v.is_number_integer()) fail("{} must be an integer but is {}", where, shown(v));
-  constexpr double most = 1e9;  // the product of two still fits
-  if (v.get<double>() < 1 || v.get<double>() > most) fail("{} must be 1 .. {} but is {}", where, most, shown(v));
+  if (v.get<double>() < 1 || v.get<double>() > most_size) {
+    fail("{} must be 1 .. {} but is {}", where, most_size, shown(v));
+  }
   return v.get<std::int64_t>();
 }
 

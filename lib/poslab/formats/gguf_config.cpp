@@ -55,7 +55,7 @@ class Reader {
     return std::move(out_);
   }
 
-  std::vector<bool> sliding_layers() {
+  SlidingWindow sliding_window() {
     find_architecture();
     read_window();
     if (!window_) return {};
@@ -66,7 +66,8 @@ class Reader {
         out.push_back(period == 0 || (layer + 1) % period != 0);
       }
     }
-    return std::count(out.begin(), out.end(), true) > 0 ? out : std::vector<bool>();
+    if (std::count(out.begin(), out.end(), true) == 0) return {};
+    return {std::move(out), *window_};
   }
 
  private:
@@ -87,8 +88,6 @@ class Reader {
     }
     out_.model_type = *name;
   }
-
-  static constexpr std::int64_t most_size = 1'000'000'000;  // the product of two still fits
 
   std::optional<std::int64_t> size(std::string_view end) const {
     const auto* value = file_->find_value(key(end));
@@ -483,7 +482,7 @@ void compare_frequencies(const ModelConfig& file, const LayerPositions& ours, co
 
 ModelConfig gguf_config(const GgufFile& file) { return Reader(file).read(); }
 
-std::vector<bool> gguf_sliding_layers(const GgufFile& file) { return Reader(file).sliding_layers(); }
+SlidingWindow gguf_sliding_window(const GgufFile& file) { return Reader(file).sliding_window(); }
 
 std::vector<std::string> config_differences(const ModelConfig& file, const ModelConfig& config) {
   std::vector<std::string> out;

@@ -2,6 +2,7 @@
 // config.json.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,14 @@ namespace poslab {
 // that are absent, not above 0 or do not fit the q and k tensors, and scalings without meaning.
 ModelConfig gguf_config(const GgufFile& file);
 
-// Which layers see a window only, [block_count]; empty where none does. attention.sliding_window_pattern lists them or
-// is a period, whose last layer sees everything; absent: the architecture's own (six for Gemma 3).
-std::vector<bool> gguf_sliding_layers(const GgufFile& file);
+// Which layers see a window only, [block_count], and its tokens; empty and 0 where none does.
+// attention.sliding_window_pattern lists the layers or is a period, whose last layer sees everything; absent: the
+// architecture's own (six for Gemma 3).
+struct SlidingWindow {
+  std::vector<bool> layers;
+  std::int64_t tokens = 0;
+};
+SlidingWindow gguf_sliding_window(const GgufFile& file);
 
 // Where the config.json beside a file disagrees with it, one sentence each.
 std::vector<std::string> config_differences(const ModelConfig& file, const ModelConfig& config);

@@ -58,6 +58,9 @@ struct ModelConfig {
   std::string renamed;                                  // a sentence when the config uses older spellings, else empty
 };
 
+// Head counts, widths and lengths of a file are refused above this: the product of two still fits.
+inline constexpr std::int64_t most_size = 1'000'000'000;
+
 // The language model's part of a multimodal config (text_config, llm_config, ...) and where it stands, "text_config.";
 // else the config itself and "".
 struct TextPart {

@@ -206,24 +206,21 @@ std::vector<PermutedTensor> permute_file(const std::string& source, const std::s
                                          RopeLayout to, const PermuteSizes& sizes) {
   check_sizes(sizes);
   layout_rows(from, to, 1, sizes.head_dim, sizes.rotary_dim);  // refuses a part of a head without meaning
+  // Every tensor, before anything is written.
+  const auto check_tensors = [&](const SafetensorsFile& file) {
+    std::int64_t turning = 0;
+    for (const SafetensorsTensor& tensor : file.tensors()) turning += new_order(tensor, from, to, sizes).has_value();
+    if (turning == 0) fail(fmt::format("{} has no query or key tensors", file.path()));
+  };
   std::vector<PermutedTensor> changed;
   if (!source.ends_with(".index.json")) {
     if (fs::is_directory(target)) fail(fmt::format("{} is a folder; one file is written to a file", target));
-    {
-      const SafetensorsFile file(source);
-      const auto turns = [&](const SafetensorsTensor& t) { return new_order(t, from, to, sizes).has_value(); };
-      if (std::count_if(file.tensors().begin(), file.tensors().end(), turns) == 0) {
-        fail(fmt::format("{} has no query or key tensors", file.path()));
-      }
-    }
+    check_tensors(SafetensorsFile(source));
     permute_one(source, target, from, to, sizes, changed);
     return changed;
   }
   const SafetensorsFile whole(source);  // checks the shards against the index
-  const auto turns = [&](const SafetensorsTensor& t) { return new_order(t, from, to, sizes).has_value(); };
-  if (std::count_if(whole.tensors().begin(), whole.tensors().end(), turns) == 0) {
-    fail(fmt::format("{} has no query or key tensors", source));
-  }
+  check_tensors(whole);
   if (fs::exists(target) && !fs::is_directory(target)) {
     fail(fmt::format("{} is no folder, which shards are written to", target));
   }

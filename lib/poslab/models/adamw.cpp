@@ -13,6 +13,14 @@
 namespace poslab {
 
 template <class T>
+double gradient_norm(std::span<const T> gradient) {
+  return std::sqrt(ordered_dot(gradient, gradient));
+}
+
+template double gradient_norm(std::span<const float>);
+template double gradient_norm(std::span<const double>);
+
+template <class T>
 AdamW<T>::AdamW(const ParameterLayout& layout, const AdamWOptions& options)
     : options_(options), m_(static_cast<std::size_t>(layout.size())), v_(static_cast<std::size_t>(layout.size())) {
   constexpr std::int64_t longest = 1 << 15;
@@ -24,9 +32,8 @@ AdamW<T>::AdamW(const ParameterLayout& layout, const AdamWOptions& options)
 }
 
 template <class T>
-double AdamW<T>::step(std::span<T> parameters, std::span<const T> gradient, double learning_rate, int threads) {
-  const double norm = std::sqrt(ordered_dot(gradient, gradient));
-  if (!std::isfinite(norm)) return norm;
+void AdamW<T>::step(std::span<T> parameters, std::span<const T> gradient, double norm, double learning_rate,
+                    int threads) {
   ++steps_;
   const double steps = static_cast<double>(steps_);
   const T clip = static_cast<T>(options_.clip_norm == 0 ? 1 : std::min(1.0, options_.clip_norm / (norm + 1e-6)));
@@ -49,7 +56,6 @@ double AdamW<T>::step(std::span<T> parameters, std::span<const T> gradient, doub
       p[i] = p[i] * keep - rate * m[i] / (std::sqrt(v[i]) / root + epsilon);
     }
   });
-  return norm;
 }
 
 template <class T>

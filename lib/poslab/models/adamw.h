@@ -17,19 +17,22 @@ struct AdamWOptions {
   double clip_norm = 1;       // 0: no clipping
 };
 
+// The length of a gradient; not finite where one of its values is not. T is float or double.
+template <class T>
+double gradient_norm(std::span<const T> gradient);
+
 // T is float or double.
 template <class T>
 class AdamW {
  public:
   AdamW(const ParameterLayout& layout, const AdamWOptions& options);
 
-  // One step s = 1, 2, ...; returns the gradient's norm n before clipping. g = gradient * min(1, clip_norm / (n +
-  // 1e-6))
+  // One step s = 1, 2, ... along a gradient of norm n. g = gradient * min(1, clip_norm / (n + 1e-6))
   //   p *= 1 - learning_rate * weight_decay
   //   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2
   //   p -= learning_rate * (m / (1 - beta1^s)) / (sqrt(v / (1 - beta2^s)) + epsilon)
-  // Does not depend on `threads`. With a norm that is not finite the parameters and moments stay as they are.
-  double step(std::span<T> parameters, std::span<const T> gradient, double learning_rate, int threads);
+  // Does not depend on `threads`.
+  void step(std::span<T> parameters, std::span<const T> gradient, double norm, double learning_rate, int threads);
 
   std::int64_t steps() const { return steps_; }
   std::span<const T> first_moment() const { return m_; }

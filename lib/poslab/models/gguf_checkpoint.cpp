@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "poslab/core/threads.h"
@@ -138,8 +139,9 @@ class Reader {
       c.query_scale = 1 / std::sqrt(static_cast<double>(c.d_model) / static_cast<double>(c.n_heads));
     }
     check_config(c);  // before a list of its layers is made
-    c.local_layers = gguf_sliding_layers(file_);
-    if (!c.local_layers.empty()) c.local_window = file_.integer(key("attention.sliding_window")).value_or(0);
+    SlidingWindow sliding = gguf_sliding_window(file_);
+    c.local_layers = std::move(sliding.layers);
+    c.local_window = sliding.tokens;
   }
 
   const GgufFile& file_;

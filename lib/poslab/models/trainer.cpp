@@ -9,9 +9,10 @@
 #include <limits>
 #include <sstream>
 #include <stdexcept>
+#include <tuple>
+#include <utility>
 
 #include "poslab/core/interrupt.h"
-#include "poslab/kernels/sum.h"
 
 namespace poslab {
 namespace {
@@ -83,9 +84,10 @@ class Run {
     for (const auto& [key, value] : now) {
       const auto before = state.run.find(key);
       if (key == "steps_planned" || (before != state.run.end() && before->second == value)) continue;
-      throw std::invalid_argument(fmt::format("[train] {} was trained with{} {}, not {}.", folder,
-                                              before == state.run.end() ? "out" : " " + key,
-                                              before == state.run.end() ? key : before->second, value));
+      throw std::invalid_argument(
+          before == state.run.end()
+              ? fmt::format("[train] {} was trained without {}, not with {}.", folder, key, value)
+              : fmt::format("[train] {} was trained with {} {}, not {}.", folder, key, before->second, value));
     }
     if (state.steps > o_.steps) {
       throw std::invalid_argument(
@@ -126,19 +128,18 @@ class Run {
     draw();
     const std::int64_t done = optimiser_.steps();
     TrainedStep s{done + 1, 0, cosine_schedule(o_.learning_rate, done, o_.steps, o_.warmup), 0};
-    s.loss = finite_loss(fmt::format("at step {}", s.step), s.lr);
+    std::tie(s.loss, s.grad_norm) = finite_loss(fmt::format("at step {}", s.step), s.lr);
     // The model of the steps before, now that it is known to be good.
     if (folder_ && o_.save_every > 0 && done > 0 && done % o_.save_every == 0 && done != saved_) save();
-    s.grad_norm = optimiser_.step(model_.values(), gradient_, s.lr, o_.threads);
+    optimiser_.step(model_.values(), gradient_, s.grad_norm, s.lr, o_.threads);
     result_.history.push_back(s);
   }
 
-  // Of the drawn batch, whose gradient is left in gradient_.
-  double finite_loss(const std::string& when, double learning_rate) {
+  // Loss of the drawn batch and the norm of its gradient, which is left in gradient_.
+  std::pair<double, double> finite_loss(const std::string& when, double learning_rate) {
     const double loss = model_.loss_and_gradient(tokens_, targets_, o_.batch_size, gradient_, o_.threads);
-    const bool finite_gradient =
-        std::isfinite(ordered_dot(std::span<const float>(gradient_), std::span<const float>(gradient_)));
-    if (std::isfinite(loss) && finite_gradient) return loss;
+    const double norm = gradient_norm<float>(gradient_);
+    if (std::isfinite(loss) && std::isfinite(norm)) return {loss, norm};
     std::string kept = "nothing was saved";
     if (saved_ > 0) {
       kept = fmt::format("{} holds the model after step {}", o_.save, saved_);

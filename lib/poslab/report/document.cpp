@@ -210,6 +210,20 @@ void append_json(std::string& out, const Value& value) {
              value);
 }
 
+std::map<std::string, std::string> given_values(const std::vector<FieldSpec>& specs, const Record& values) {
+  std::map<std::string, std::string> given;
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    if (std::holds_alternative<std::monostate>(values[i])) continue;
+    std::string& text = given[specs[i].name];
+    if (const auto* word = std::get_if<std::string>(&values[i])) {
+      text = *word;
+    } else {
+      append_json(text, values[i]);
+    }
+  }
+  return given;
+}
+
 std::vector<std::size_t> filled_columns(const Document& document) {
   const auto& names = document.report.rows.columns;
   if (names.empty()) return all_columns(document.row_fields);

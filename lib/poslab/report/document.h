@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +30,9 @@ using TextSink = std::function<void(std::string_view)>;
 void append_number(std::string& out, double value);
 void append_json_string(std::string& out, std::string_view text);
 void append_json(std::string& out, const Value& value);
+
+// The values that are not absent, by name: words as they are, all others as JSON.
+std::map<std::string, std::string> given_values(const std::vector<FieldSpec>& specs, const Record& values);
 
 // The specs of the row fields that this document's rows fill, with their index in a row record.
 std::vector<std::size_t> filled_columns(const Document& document);

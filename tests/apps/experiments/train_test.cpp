@@ -253,7 +253,7 @@ TEST_CASE("every scaling and share of turning channels trains, and a continued r
   CHECK(continued({}).empty());
   CHECK(continued({{"rope_type", std::string("yarn")}}) ==
         "[train] " + folder + " was trained with rope_type longrope, not yarn.");
-  CHECK(continued({{"beta_fast", 3.0}}) == "[train] " + folder + " was trained without beta_fast, not 3.");
+  CHECK(continued({{"beta_fast", 3.0}}) == "[train] " + folder + " was trained without beta_fast, not with 3.");
   CHECK(continued({{"attention_window", std::int64_t{3}}}) ==
         "[train] attention_window is 3 but the checkpoint's is 0.");
   CHECK(continued({{"layout", std::string("interleaved")}}) == "[train] layout differs from the checkpoint's.");

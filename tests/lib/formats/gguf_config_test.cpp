@@ -214,7 +214,9 @@ TEST_CASE("gguf config: which layers slide") {
   const auto windowed = [] { return model("gemma3", 7).u32("gemma3.attention.sliding_window", 16); };
   const auto slide = [](const GgufBytes& bytes) {
     const Scratch scratch;
-    return gguf_sliding_layers(GgufFile(scratch.file(bytes.bytes(), "a.gguf")));
+    const SlidingWindow window = gguf_sliding_window(GgufFile(scratch.file(bytes.bytes(), "a.gguf")));
+    CHECK(window.tokens == (window.layers.empty() ? 0 : 16));
+    return window.layers;
   };
   using Layers = std::vector<bool>;
   const std::string key = "gemma3.attention.sliding_window_pattern";

@@ -1,4 +1,4 @@
-#include "poslab/core/blas.h"
+#include "poslab/models/blas.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "poslab/core/threads.h"
+#include "poslab/kernels/isa.h"
 
 namespace poslab {
 namespace {
@@ -38,16 +39,9 @@ Function symbol(void* library, const char* name) {
   return reinterpret_cast<Function>(found);
 }
 
-// OpenBLAS's kernels for what the processor can do; null: its own choice.
-const char* core_of_processor() {
-#ifdef __x86_64__
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    return wide ? "SkylakeX" : "Haswell";
-  }
-#endif
-  return nullptr;
+// OpenBLAS's kernels for an instruction set; null: its own choice.
+constexpr const char* core_for(Isa isa) {
+  return isa == Isa::avx512 ? "SkylakeX" : isa == Isa::avx2 ? "Haswell" : nullptr;
 }
 
 std::atomic<const OpenBlas*> loaded{nullptr};
@@ -57,7 +51,7 @@ const OpenBlas& open_blas() {
     // Keeps the library from starting threads while it loads.
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
     // It knows processors by their model numbers, and runs one that came after it with the instructions of 2004.
-    if (const char* core = core_of_processor()) setenv("OPENBLAS_CORETYPE", core, 0);
+    if (const char* core = core_for(active_isa())) setenv("OPENBLAS_CORETYPE", core, 0);
     void* library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
     if (!library) {
       throw std::runtime_error(

@@ -1,4 +1,4 @@
-#include "poslab/core/blas.h"
+#include "poslab/models/blas.h"
 
 #include <doctest/doctest.h>
 
@@ -81,7 +81,7 @@ TEST_CASE("blas_name tells the version and kernel once OpenBLAS is loaded") {
   CHECK(blas_name().size() > std::string("OpenBLAS 0.3.21").size());
 }
 
-TEST_CASE("OpenBLAS runs with wide instructions on a processor that it does not know too") {
+TEST_CASE("OpenBLAS runs with the instructions of poslab's own kernels, on a processor it does not know too") {
   load_blas();
   if (active_isa() == Isa::scalar) return;
   const char* core = std::getenv("OPENBLAS_CORETYPE");

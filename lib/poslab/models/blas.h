@@ -1,6 +1,6 @@
 // Matrix products. OpenBLAS is loaded at the first product worth it, so that cheap subcommands start at once, and runs
 // with one thread, since its results change with its thread count; poslab's own threads share out the rows. Its kernels
-// are those for the processor's widest instructions, unless OPENBLAS_CORETYPE says otherwise.
+// are those for the instruction set of poslab's own, unless OPENBLAS_CORETYPE says otherwise.
 #pragma once
 
 #include <cstdint>
