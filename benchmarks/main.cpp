@@ -12,7 +12,7 @@
 #include "poslab/core/numbers.h"
 #include "poslab/core/threads.h"
 #include "poslab/kernels/isa.h"
-#include "poslab/models/blas.h"
+#include "poslab/kernels/blas.h"
 
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes lib/poslab/formats/unicode_ranges.inc: where Unicode's letters (L*) and numbers (N*) are, as half-open ranges
+"""Writes lib/poslab/tokenizers/unicode_ranges.inc: where Unicode's letters (L*) and numbers (N*) are, as half-open ranges
 of code points, from Python's unicodedata."""
 
 import pathlib
@@ -31,7 +31,7 @@ def main():
                 row = " "
             row += item
         lines += [row, "};"]
-    path = pathlib.Path(__file__).resolve().parent.parent / "lib/poslab/formats/unicode_ranges.inc"
+    path = pathlib.Path(__file__).resolve().parent.parent / "lib/poslab/tokenizers/unicode_ranges.inc"
     path.write_text("\n".join(lines) + "\n")
 
 

@@ -9,7 +9,7 @@
 
 #include "cli/bench_cases.h"
 #include "cli/parse_value.h"
-#include "poslab/models/blas.h"
+#include "poslab/kernels/blas.h"
 
 namespace poslab::cli {
 namespace {

@@ -15,17 +15,17 @@
 #include "poslab/core/aligned.h"
 #include "poslab/core/random.h"
 #include "poslab/core/threads.h"
-#include "poslab/encodings/alibi.h"
-#include "poslab/encodings/element_storage.h"
-#include "poslab/encodings/rope.h"
-#include "poslab/encodings/rope_rotation.h"
-#include "poslab/encodings/sinusoidal.h"
+#include "poslab/kernels/blas.h"
 #include "poslab/kernels/convert.h"
 #include "poslab/kernels/cosine_sum.h"
 #include "poslab/kernels/sum.h"
+#include "poslab/methods/alibi.h"
+#include "poslab/methods/sinusoidal.h"
 #include "poslab/models/adamw.h"
-#include "poslab/models/blas.h"
 #include "poslab/models/transformer.h"
+#include "poslab/rope/element_storage.h"
+#include "poslab/rope/rope.h"
+#include "poslab/rope/rope_rotation.h"
 
 namespace poslab {
 namespace {

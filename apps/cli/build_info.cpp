@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "poslab/kernels/blas.h"
 #include "poslab/kernels/isa.h"
-#include "poslab/models/blas.h"
 #include "poslab_revision.h"
 
 namespace poslab::cli {

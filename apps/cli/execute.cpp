@@ -27,8 +27,8 @@
 #include "poslab/core/interrupt.h"
 #include "poslab/core/threads.h"
 #include "poslab/formats/npy.h"
+#include "poslab/kernels/blas.h"
 #include "poslab/kernels/isa.h"
-#include "poslab/models/blas.h"
 #include "poslab/report/document.h"
 
 namespace poslab::cli {

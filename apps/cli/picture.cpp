@@ -45,8 +45,7 @@ std::string frame(const Picture& picture, const std::vector<std::string>& lines,
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const std::string_view label = i == 0 ? top : i + 1 == lines.size() ? bottom : std::string_view();
     const std::string& line = lines[i];
-    out += fmt::format("{:>{}} │{}\n", label, margin,
-                       std::string_view(line).substr(0, line.find_last_not_of(' ') + 1));
+    out += fmt::format("{:>{}} │{}\n", label, margin, std::string_view(line).substr(0, line.find_last_not_of(' ') + 1));
   }
   const std::string left = fmt::format("{:.6g}", x.low), right = fmt::format("{:.6g}", x.high);
   const int gap = std::max<int>(1, plot_width - static_cast<int>(left.size() + right.size()));

@@ -14,8 +14,8 @@
 
 #include "experiments/experiment.h"
 #include "experiments/rope_params.h"
-#include "poslab/encodings/rope_bound.h"
-#include "poslab/encodings/sinusoidal.h"
+#include "poslab/methods/sinusoidal.h"
+#include "poslab/rope/rope_bound.h"
 
 namespace poslab {
 namespace {

@@ -14,10 +14,11 @@
 #include "poslab/attention/kv_cache.h"
 #include "poslab/core/random.h"
 #include "poslab/core/threads.h"
-#include "poslab/encodings/alibi.h"
-#include "poslab/encodings/learned.h"
-#include "poslab/encodings/positions.h"
-#include "poslab/encodings/sinusoidal.h"
+#include "poslab/methods/alibi.h"
+#include "poslab/methods/learned.h"
+#include "poslab/methods/positions.h"
+#include "poslab/methods/relative_bias.h"
+#include "poslab/methods/sinusoidal.h"
 
 namespace poslab {
 namespace {

@@ -15,10 +15,10 @@
 
 #include "experiments/experiment.h"
 #include "poslab/core/random.h"
-#include "poslab/encodings/learned.h"
-#include "poslab/encodings/positions.h"
-#include "poslab/encodings/sinusoidal.h"
 #include "poslab/formats/npy.h"
+#include "poslab/methods/learned.h"
+#include "poslab/methods/positions.h"
+#include "poslab/methods/sinusoidal.h"
 #include "poslab/report/matrix_views.h"
 
 namespace poslab {

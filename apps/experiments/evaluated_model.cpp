@@ -10,12 +10,12 @@
 
 #include "experiments/token_rate.h"
 #include "poslab/formats/model_files.h"
-#include "poslab/formats/presets.h"
-#include "poslab/formats/tokenizer.h"
+#include "poslab/model_configs/presets.h"
 #include "poslab/models/checkpoint_config.h"
 #include "poslab/models/corpus.h"
 #include "poslab/models/gguf_checkpoint.h"
 #include "poslab/models/trainer.h"
+#include "poslab/tokenizers/tokenizer.h"
 
 namespace poslab {
 namespace {

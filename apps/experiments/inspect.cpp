@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "experiments/experiment.h"
-#include "poslab/formats/gguf_config.h"
-#include "poslab/formats/hf_config.h"
 #include "poslab/formats/model_files.h"
-#include "poslab/formats/weight_facts.h"
+#include "poslab/model_configs/gguf_config.h"
+#include "poslab/model_configs/hf_config.h"
+#include "poslab/model_configs/weight_facts.h"
 
 namespace poslab {
 namespace {

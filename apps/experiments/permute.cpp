@@ -1,4 +1,4 @@
-#include "poslab/formats/permute.h"
+#include "poslab/model_configs/permute.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,8 +14,8 @@
 
 #include "experiments/evaluated_model.h"
 #include "experiments/experiment.h"
-#include "poslab/formats/hf_config.h"
 #include "poslab/formats/safetensors.h"
+#include "poslab/model_configs/hf_config.h"
 
 namespace poslab {
 namespace {

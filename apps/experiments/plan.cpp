@@ -12,7 +12,7 @@
 #include "experiments/experiment.h"
 #include "experiments/rope_params.h"
 #include "experiments/stretch.h"
-#include "poslab/encodings/rope_ggml.h"
+#include "poslab/rope/rope_ggml.h"
 
 namespace poslab {
 namespace {

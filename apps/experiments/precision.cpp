@@ -13,9 +13,9 @@
 #include "experiments/experiment.h"
 #include "poslab/core/random.h"
 #include "poslab/core/threads.h"
-#include "poslab/encodings/distinct_positions.h"
-#include "poslab/encodings/numeric_profile.h"
-#include "poslab/encodings/rope.h"
+#include "poslab/rope/distinct_positions.h"
+#include "poslab/rope/numeric_profile.h"
+#include "poslab/rope/rope.h"
 
 namespace poslab {
 namespace {

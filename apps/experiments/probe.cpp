@@ -1,3 +1,5 @@
+#include "poslab/probe/probe.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -12,16 +14,15 @@
 #include <vector>
 
 #include "experiments/experiment.h"
-#include "experiments/probe_dump.h"
-#include "experiments/probe_examination.h"
 #include "experiments/rope_params.h"
 #include "poslab/core/element_type.h"
 #include "poslab/core/random.h"
-#include "poslab/encodings/rope_evidence.h"
-#include "poslab/encodings/rope_hypothesis.h"
-#include "poslab/encodings/rope_inference.h"
-#include "poslab/encodings/rope_probe.h"
-#include "poslab/formats/hf_config.h"
+#include "poslab/model_configs/hf_config.h"
+#include "poslab/probe/dump.h"
+#include "poslab/probe/evidence.h"
+#include "poslab/probe/examination.h"
+#include "poslab/probe/hypothesis.h"
+#include "poslab/probe/inference.h"
 
 namespace poslab {
 namespace {

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "poslab/encodings/rope.h"
-#include "poslab/encodings/rope_scaling.h"
+#include "poslab/rope/rope.h"
+#include "poslab/rope/rope_scaling.h"
 
 namespace poslab {
 

@@ -16,8 +16,8 @@
 #include "poslab/core/numbers.h"
 #include "poslab/core/random.h"
 #include "poslab/core/ranges.h"
-#include "poslab/encodings/rope.h"
-#include "poslab/encodings/rope_bound.h"
+#include "poslab/rope/rope.h"
+#include "poslab/rope/rope_bound.h"
 
 namespace poslab {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "experiments/experiment.h"
 #include "experiments/rope_params.h"
-#include "poslab/encodings/rope.h"
+#include "poslab/rope/rope.h"
 
 namespace poslab {
 namespace {

@@ -19,11 +19,12 @@
 #include "poslab/core/random.h"
 #include "poslab/core/tensor.h"
 #include "poslab/core/threads.h"
-#include "poslab/encodings/alibi.h"
-#include "poslab/encodings/learned.h"
-#include "poslab/encodings/rope.h"
-#include "poslab/encodings/sinusoidal.h"
-#include "poslab/models/blas.h"
+#include "poslab/kernels/blas.h"
+#include "poslab/methods/alibi.h"
+#include "poslab/methods/learned.h"
+#include "poslab/methods/relative_bias.h"
+#include "poslab/methods/sinusoidal.h"
+#include "poslab/rope/rope.h"
 
 namespace poslab {
 namespace {

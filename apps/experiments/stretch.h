@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "experiments/rope_params.h"
-#include "poslab/encodings/rope_scaling.h"
+#include "poslab/rope/rope_scaling.h"
 
 namespace poslab {
 

@@ -14,13 +14,13 @@
 #include "experiments/experiment.h"
 #include "poslab/core/narrow.h"
 #include "poslab/core/random.h"
-#include "poslab/encodings/alibi.h"
-#include "poslab/encodings/learned.h"
-#include "poslab/encodings/relative_bias.h"
-#include "poslab/encodings/rope.h"
-#include "poslab/encodings/sinusoidal.h"
 #include "poslab/formats/npy.h"
+#include "poslab/methods/alibi.h"
+#include "poslab/methods/learned.h"
+#include "poslab/methods/relative_bias.h"
+#include "poslab/methods/sinusoidal.h"
 #include "poslab/report/matrix_views.h"
+#include "poslab/rope/rope.h"
 
 namespace poslab {
 namespace {

@@ -1,8 +1,9 @@
-// libFuzzer: whatever the bytes, the readers of tensors, positions and vocabulary answer or throw std::invalid_argument.
+// libFuzzer: whatever the bytes, the readers of tensors, positions and vocabulary answer or throw
+// std::invalid_argument.
 #include "fuzz/fuzz_file.h"
-#include "poslab/formats/gguf_config.h"
-#include "poslab/formats/tokenizer.h"
-#include "poslab/formats/weight_facts.h"
+#include "poslab/model_configs/gguf_config.h"
+#include "poslab/model_configs/weight_facts.h"
+#include "poslab/tokenizers/tokenizer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   return fuzz_file(data, size, [](const std::string& path) {

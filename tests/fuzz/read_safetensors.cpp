@@ -1,6 +1,6 @@
 // libFuzzer: whatever the bytes, the reader answers with tensors or std::invalid_argument.
 #include "fuzz/fuzz_file.h"
-#include "poslab/formats/weight_facts.h"
+#include "poslab/model_configs/weight_facts.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   return fuzz_file(data, size, [](const std::string& path) {

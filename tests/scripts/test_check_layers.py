@@ -7,9 +7,20 @@ import tempfile
 import unittest
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "check_layers.py"
+MAP = """| room | what it holds | may include |
+| --- | --- | --- |
+| `apps/main.cpp` | words | cli, core |
+| `apps/cli/` | words | experiments, report, encodings, core |
+| `apps/experiments/` | words | report, encodings, core |
+| `lib/poslab/encodings/` | words | kernels, core |
+| `lib/poslab/report/` | words | core |
+| `lib/poslab/kernels/` | words | core |
+| `lib/poslab/core/` | words | |
+"""
 CLEAN = {
     "lib/poslab/core/a.h": "#include <vector>\n",
-    "lib/poslab/kernels/k.cpp": "#include <span>\n",
+    "lib/poslab/kernels/k.cpp": '#include <span>\n#include "poslab/core/a.h"\n',
+    "lib/poslab/kernels/k.kernel.cpp": "#include <span>\n",
     "lib/poslab/encodings/e.h": '#include "poslab/core/a.h"\n',
     "lib/poslab/report/r.cpp": '#include <nlohmann/json.hpp>\n#include "poslab/core/a.h"\n',
     "apps/experiments/experiment.h": '#include "poslab/core/a.h"\n',
@@ -24,7 +35,7 @@ CLEAN = {
 class Layers(unittest.TestCase):
     def check(self, changes):
         with tempfile.TemporaryDirectory() as folder:
-            for name, text in (CLEAN | changes).items():
+            for name, text in ({"ARCHITECTURE.md": MAP} | CLEAN | changes).items():
                 path = pathlib.Path(folder, name)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)
@@ -38,7 +49,9 @@ class Layers(unittest.TestCase):
         two = 'const Registrar registrar("two", describe_two);\n'
         breaches = [
             ({"lib/poslab/core/a.h": '#include "poslab/encodings/e.h"\n'}, "a.h:1: core may not include encodings"),
-            ({"lib/poslab/kernels/k.cpp": '\n#include "poslab/core/a.h"\n'}, "k.cpp:2: kernels may not include core"),
+            ({"lib/poslab/kernels/k.kernel.cpp": '\n#include "poslab/core/a.h"\n'}, "cpp:2: kernels may not include core"),
+            ({"lib/poslab/kernels/k.cpp": '#include "poslab/report/r.h"\n', "lib/poslab/report/r.h": ""},
+             "kernels may not include report"),
             ({"lib/poslab/encodings/e.h": '#include "poslab/report/x.h"\n', "lib/poslab/report/x.h": ""},
              "encodings may not include report"),
             ({"lib/poslab/core/a.h": "#  include <CLI/App.hpp>\n"}, "core may not include <CLI/App.hpp>"),
@@ -61,6 +74,12 @@ class Layers(unittest.TestCase):
                 self.assertEqual(done.returncode, 1, done.stdout)
                 self.assertIn(said, done.stdout)
                 self.assertEqual(done.stdout.count("\n"), 1, done.stdout)
+
+    def test_a_map_without_a_room_is_an_error(self):
+        for text in ("", MAP.replace("`lib/poslab/core/`", "core")):
+            done = self.check({"ARCHITECTURE.md": text})
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("the map of ARCHITECTURE.md has no row for", done.stderr)
 
     def test_an_empty_tree_is_an_error(self):
         with tempfile.TemporaryDirectory() as folder:

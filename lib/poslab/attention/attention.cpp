@@ -10,7 +10,6 @@
 
 #include "poslab/core/aligned.h"
 #include "poslab/core/threads.h"
-#include "poslab/encodings/relative_bias.h"
 #include "poslab/kernels/attention_tile.kernel.h"
 
 namespace poslab {
@@ -367,20 +366,6 @@ class TiledAttention {
 };
 
 }  // namespace
-
-RelativeBiasHook t5_hook(std::span<const double> table, std::int64_t n_heads, bool bidirectional,
-                         std::int64_t num_buckets, std::int64_t max_distance) {
-  check(static_cast<std::int64_t>(table.size()) == num_buckets * n_heads,
-        fmt::format("a table of {} numbers is not {} buckets x {} heads.", table.size(), num_buckets, n_heads));
-  RelativeBiasHook hook{-max_distance, {}};
-  for (std::int64_t head = 0; head < n_heads; ++head) {
-    for (std::int64_t relative = -max_distance; relative <= max_distance; ++relative) {
-      const std::int64_t bucket = t5_bucket(relative, bidirectional, num_buckets, max_distance);
-      hook.bias.push_back(table[static_cast<std::size_t>(bucket * n_heads + head)]);
-    }
-  }
-  return hook;
-}
 
 template <class T>
 void attention(const AttentionShape& shape, const AttentionOptions& options, HeadView<const T> q, HeadView<const T> k,

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "poslab/attention/mask.h"
-#include "poslab/encodings/rope.h"
 #include "poslab/kernels/isa.h"
+#include "poslab/rope/rope.h"
 
 namespace poslab {
 
@@ -35,10 +35,6 @@ struct RelativeBiasHook {
   std::int64_t first = 0;
   std::vector<double> bias;  // [n_heads, n]
 };
-
-// The hook of a table [num_buckets, n_heads] of T5's; see encodings/relative_bias.h for its buckets and errors.
-RelativeBiasHook t5_hook(std::span<const double> table, std::int64_t n_heads, bool bidirectional,
-                         std::int64_t num_buckets = 32, std::int64_t max_distance = 128);
 
 using PositionHook = std::variant<NoHook, RopeHook, AlibiHook, RelativeBiasHook>;
 

@@ -8,8 +8,8 @@
 
 #include "poslab/attention/attention.h"
 #include "poslab/core/fields.h"
-#include "poslab/encodings/rope.h"
-#include "poslab/encodings/rope_scaling.h"
+#include "poslab/rope/rope.h"
+#include "poslab/rope/rope_scaling.h"
 
 namespace poslab {
 

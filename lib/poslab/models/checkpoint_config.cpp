@@ -6,8 +6,8 @@
 #include <optional>
 #include <stdexcept>
 
-#include "poslab/formats/hf_config.h"
 #include "poslab/formats/json_file.h"
+#include "poslab/model_configs/hf_config.h"
 #include "poslab/models/hf_families.h"
 
 namespace poslab {

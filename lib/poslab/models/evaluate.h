@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "poslab/core/fields.h"
-#include "poslab/encodings/rope_scaling.h"
 #include "poslab/models/transformer.h"
+#include "poslab/rope/rope_scaling.h"
 
 namespace poslab {
 

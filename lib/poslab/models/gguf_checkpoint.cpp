@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "poslab/core/threads.h"
-#include "poslab/formats/gguf_config.h"
+#include "poslab/model_configs/gguf_config.h"
 #include "poslab/models/stored_tensors.h"
 
 namespace poslab {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <utility>
 
-#include "poslab/formats/hf_config.h"
-#include "poslab/formats/model_classes.h"
+#include "poslab/model_configs/hf_config.h"
+#include "poslab/model_configs/model_classes.h"
 
 namespace poslab {
 namespace {

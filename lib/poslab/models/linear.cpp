@@ -2,9 +2,9 @@
 
 #include <type_traits>
 
+#include "poslab/kernels/blas.h"
 #include "poslab/kernels/isa.h"
 #include "poslab/kernels/matmul.kernel.h"
-#include "poslab/models/blas.h"
 #include "poslab/models/pointwise.h"
 
 namespace poslab {

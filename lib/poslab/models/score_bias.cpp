@@ -4,8 +4,8 @@
 #include <array>
 #include <cmath>
 
-#include "poslab/encodings/alibi.h"
-#include "poslab/encodings/relative_bias.h"
+#include "poslab/methods/alibi.h"
+#include "poslab/methods/relative_bias.h"
 
 namespace poslab {
 namespace {

@@ -1,9 +1,9 @@
 // The encodings that add a number to each attention score, with the gradients of their own parameters. All layers
 // share one set of parameters. Distances are query minus key, in tokens.
 //
-//   alibi   -slope_h distance; nothing to learn (encodings/alibi.h)
+//   alibi   -slope_h distance; nothing to learn (methods/alibi.h)
 //   t5      one learned number per bucket of distances and head, 32 causal buckets up to 128 tokens
-//           (encodings/relative_bias.h)
+//           (methods/relative_bias.h)
 //   kerple  -r1 ln(1 + r2 distance), r1 = exp(log_r1[h]), r2 = exp(log_r2[h]): the logarithmic kernel (Chi et al.
 //           2022, arXiv:2205.09921, eq. 4)
 //   fire    f_h(ln(1 + c distance) / ln(1 + c max(L, query))), f a network of one hidden layer of 32 ReLUs shared by

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "poslab/models/blas.h"
+#include "poslab/kernels/blas.h"
 #include "poslab/models/pointwise.h"
 
 namespace poslab {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "poslab/encodings/learned.h"
+#include "poslab/methods/learned.h"
 #include "poslab/models/score_head.h"
 #include "poslab/models/training_pass.h"
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "poslab/core/random.h"
-#include "poslab/encodings/rope_scaling.h"
 #include "poslab/models/parameters.h"
 #include "poslab/models/transformer_config.h"
+#include "poslab/rope/rope_scaling.h"
 
 namespace poslab {
 

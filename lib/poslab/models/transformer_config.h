@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "poslab/core/fields.h"
-#include "poslab/encodings/rope.h"
-#include "poslab/encodings/rope_scaling.h"
+#include "poslab/rope/rope.h"
+#include "poslab/rope/rope_scaling.h"
 
 namespace poslab {
 
@@ -32,7 +32,7 @@ constexpr bool is_gated(MlpKind mlp) { return mlp == MlpKind::swiglu || mlp == M
 
 //   learned     one trained vector per position is added to the token's; none past max_position_embeddings
 //   sinusoidal  the waves are added to sqrt(d_model) times the token's vector (Vaswani et al. 2017)
-//   rope, xpos  queries and keys turn; xpos also scales them (encodings/rope_variants.h)
+//   rope, xpos  queries and keys turn; xpos also scales them (rope/rope_variants.h)
 //   alibi, t5, kerple, fire   a number is added to each score (models/score_bias.h)
 //   none        the causal mask alone
 enum class PositionEncoding { none, learned, sinusoidal, rope, alibi, t5, kerple, fire, xpos };
@@ -79,7 +79,7 @@ struct TransformerConfig {
   RopeScaling rope = plain_rope(32);
   RopeLayout layout = RopeLayout::half;
   double fire_length = 512;           // tokens; FIRE's L at the start
-  double alibi_bias_max = 8;          // of encodings/alibi.h
+  double alibi_bias_max = 8;          // of methods/alibi.h
   std::int64_t attention_window = 0;  // each token sees the last so many, itself included; 0: all
 
   // What pretrained models have beside that; a model with any of it runs but is not trained here.

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "poslab/encodings/sinusoidal.h"
+#include "poslab/methods/sinusoidal.h"
 #include "poslab/models/linear.h"
 
 namespace poslab {

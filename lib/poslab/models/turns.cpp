@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "poslab/encodings/rope_variants.h"
 #include "poslab/kernels/rotation.h"
+#include "poslab/rope/rope_variants.h"
 
 namespace poslab {
 

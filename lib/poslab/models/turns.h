@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "poslab/core/aligned.h"
-#include "poslab/encodings/rope_scaling.h"
 #include "poslab/models/transformer_config.h"
+#include "poslab/rope/rope_scaling.h"
 
 namespace poslab {
 

@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "golden.h"
-#include "poslab/encodings/rope.h"
+#include "poslab/rope/rope.h"
 #include "run_experiment.h"
 
 using namespace poslab;

@@ -6,8 +6,8 @@
 
 #include "golden.h"
 #include "poslab/core/random.h"
-#include "poslab/encodings/sinusoidal.h"
 #include "poslab/formats/npy.h"
+#include "poslab/methods/sinusoidal.h"
 #include "run_experiment.h"
 #include "scratch.h"
 

@@ -4,7 +4,7 @@
 #include <numbers>
 
 #include "golden.h"
-#include "poslab/encodings/rope.h"
+#include "poslab/rope/rope.h"
 #include "run_experiment.h"
 
 using namespace poslab;

@@ -8,11 +8,11 @@
 
 #include "golden.h"
 #include "poslab/core/random.h"
-#include "poslab/formats/tokenizer.h"
 #include "poslab/models/checkpoint.h"
 #include "poslab/models/evaluate.h"
 #include "poslab/models/tasks.h"
 #include "poslab/models/trainer.h"
+#include "poslab/tokenizers/tokenizer.h"
 #include "run_experiment.h"
 #include "scratch.h"
 #include "shared_files.h"

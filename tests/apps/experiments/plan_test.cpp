@@ -5,8 +5,8 @@
 #include <sstream>
 
 #include "golden.h"
-#include "poslab/encodings/rope_ggml.h"
-#include "poslab/formats/hf_config.h"
+#include "poslab/model_configs/hf_config.h"
+#include "poslab/rope/rope_ggml.h"
 #include "run_experiment.h"
 
 using namespace poslab;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "golden.h"
-#include "poslab/encodings/alibi.h"
+#include "poslab/methods/alibi.h"
 
 using namespace poslab;
 

@@ -5,7 +5,7 @@
 #include <array>
 #include <cmath>
 
-#include "poslab/encodings/rope.h"
+#include "poslab/rope/rope.h"
 
 using namespace poslab;
 

@@ -8,7 +8,7 @@
 
 #include "golden.h"
 #include "poslab/core/element_type.h"
-#include "poslab/encodings/rope.h"
+#include "poslab/rope/rope.h"
 
 using namespace poslab;
 

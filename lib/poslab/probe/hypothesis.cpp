@@ -1,0 +1,326 @@
+#include "poslab/probe/hypothesis.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <stdexcept>
+#include <utility>
+
+#include "poslab/rope/rope_hf_f32.h"
+
+namespace poslab {
+namespace {
+
+using Kind = NamedMistake::Kind;
+
+// In poslab's f32 pipelines the frequencies come as Hugging Face computes them, not narrowed at the end.
+ProfiledRope profiled_rope(const RopeHypothesis& h) {
+  const NumericProfile profile = numeric_profile(h.profile);
+  const bool plain = h.scaling.rope_type == RopeType::default_ && !h.bent;
+  if (profile.frequency == FrequencyMethod::running_product && plain) {
+    return {profile, h.rotary_dim(), h.scaling.rope_theta};
+  }
+  if (profile.frequency == FrequencyMethod::f32 && !h.bent) {
+    const std::vector<float> narrow = rope_inv_freq_hf_f32(h.scaling, h.seq_len);
+    return {profile, std::vector<double>(narrow.begin(), narrow.end())};
+  }
+  return {profile, h.frequencies.inv_freq};
+}
+
+bool same(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b)); }
+
+bool same_frequencies(const RopeFrequencies& a, const RopeFrequencies& b) {
+  return same(a.attention_factor, b.attention_factor) &&
+         std::equal(a.inv_freq.begin(), a.inv_freq.end(), b.inv_freq.begin(), b.inv_freq.end(), same);
+}
+
+// Collects the mistakes that change something.
+class Mistakes {
+ public:
+  explicit Mistakes(const RopeHypothesis& meant) : meant_(meant) {}
+
+  void add(Kind kind, std::string name, const std::function<void(RopeHypothesis&)>& slip, std::string detail = {}) {
+    RopeHypothesis h = meant_;
+    slip(h);
+    h.mistakes = {std::move(name)};
+    h.detail = std::move(detail);
+    list_.push_back({kind, std::move(h)});
+  }
+
+  void add_scaling(std::string name, const std::function<void(RopeScaling&)>& slip, std::string detail = {}) {
+    RopeScaling scaling = meant_.scaling;
+    slip(scaling);
+    RopeHypothesis h = meant_;
+    try {
+      set_scaling(h, scaling);
+    } catch (const std::invalid_argument&) {
+      return;  // the slip needs a parameter that this scaling does not have
+    }
+    // Which attention factor an engine takes is a mistake of its own.
+    if (scaling.rope_type == meant_.scaling.rope_type) {
+      h.frequencies.attention_factor = meant_.frequencies.attention_factor;
+    }
+    if (same_frequencies(h.frequencies, meant_.frequencies)) return;
+    h.mistakes = {std::move(name)};
+    h.detail = std::move(detail);
+    list_.push_back({Kind::frequency, std::move(h)});
+  }
+
+  void add_bent(std::string name, const std::function<void(std::vector<double>&)>& slip) {
+    RopeHypothesis h = meant_;
+    try {
+      slip(h.frequencies.inv_freq);
+    } catch (const std::invalid_argument&) {
+      return;
+    }
+    h.bent = true;
+    if (same_frequencies(h.frequencies, meant_.frequencies)) return;
+    h.mistakes = {std::move(name)};
+    list_.push_back({Kind::frequency, std::move(h)});
+  }
+
+  void add_attention_factor(std::string name, double value) {
+    if (same(value, meant_.frequencies.attention_factor)) return;
+    for (const NamedMistake& m : list_) {
+      if (m.kind == Kind::attention_factor && same(m.hypothesis.frequencies.attention_factor, value)) return;
+    }
+    add(
+        Kind::attention_factor, std::move(name), [&](RopeHypothesis& h) { h.frequencies.attention_factor = value; },
+        fmt::format("{:.7g} instead of {:.7g}", value, meant_.frequencies.attention_factor));
+  }
+
+  std::vector<NamedMistake> take() { return std::move(list_); }
+
+ private:
+  const RopeHypothesis& meant_;
+  std::vector<NamedMistake> list_;
+};
+
+std::string ignored_name(RopeType type) {
+  switch (type) {
+    case RopeType::linear:
+      return "linear factor missing";
+    case RopeType::llama3:
+      return "Llama-3 block ignored";
+    case RopeType::yarn:
+      return "YaRN block ignored";
+    default:
+      return fmt::format("{} scaling ignored", to_word(type));
+  }
+}
+
+void add_attention_factors(const RopeHypothesis& meant, Mistakes& mistakes) {
+  const RopeScaling& s = meant.scaling;
+  const double factor = meant.frequencies.attention_factor;
+  mistakes.add_attention_factor("attention factor squared", factor * factor);
+  mistakes.add_attention_factor("attention factor dropped", 1);
+  if (s.rope_type != RopeType::yarn && s.rope_type != RopeType::longrope) return;
+  RopeScaling formula = s;
+  formula.attention_factor.reset();
+  const double computed = rope_frequencies(formula, meant.seq_len).attention_factor;
+  mistakes.add_attention_factor("attention factor ignored, the formula used", computed);
+  mistakes.add_attention_factor("attention factor multiplied by the formula", computed * factor);
+  if (s.rope_type != RopeType::yarn) return;
+  const double k = effective_factor(s);
+  mistakes.add_attention_factor("attention factor log of log", yarn_mscale(k, factor));
+  mistakes.add_attention_factor("attention factor log of log", yarn_mscale(factor));
+  mistakes.add_attention_factor("attention factor without the mscale ratio", yarn_mscale(k));
+}
+
+// The weight of the stretched frequency in each pair, from the multipliers: w (1 - r) + w / k r.
+std::vector<double> stretched_share(const std::vector<double>& scaled, const std::vector<double>& plain, double k) {
+  std::vector<double> share(scaled.size());
+  for (std::size_t i = 0; i < share.size(); ++i) share[i] = (1 - scaled[i] / plain[i]) / (1 - 1 / k);
+  return share;
+}
+
+void add_yarn(const RopeHypothesis& meant, Mistakes& mistakes) {
+  const RopeScaling& s = meant.scaling;
+  mistakes.add_scaling(s.truncate ? "YaRN ramp not rounded" : "YaRN ramp rounded",
+                       [](RopeScaling& c) { c.truncate = !c.truncate; });
+  mistakes.add_scaling(
+      s.yarn_ramp == YarnRamp::code ? "YaRN ramp of the paper" : "YaRN ramp of the code",
+      [](RopeScaling& c) { c.yarn_ramp = c.yarn_ramp == YarnRamp::code ? YarnRamp::paper : YarnRamp::code; });
+  mistakes.add_scaling("beta_fast and beta_slow swapped", [](RopeScaling& c) { std::swap(c.beta_fast, c.beta_slow); });
+  const double k = effective_factor(s);
+  const auto plain = default_frequencies(s).inv_freq;
+  const auto share = stretched_share(meant.frequencies.inv_freq, plain, k);
+  mistakes.add_bent("factor inside the power", [&](std::vector<double>& inv_freq) {
+    RopeScaling inside = s;
+    inside.rope_theta *= k;
+    const auto stretched = default_frequencies(inside).inv_freq;
+    for (std::size_t i = 0; i < inv_freq.size(); ++i) {
+      inv_freq[i] = plain[i] * (1 - share[i]) + stretched[i] * share[i];
+    }
+  });
+  mistakes.add_bent("YaRN ramp clamped to the number of pairs", [&](std::vector<double>& inv_freq) {
+    YarnRange range = yarn_range(s);
+    range.high = std::min(range.high, static_cast<double>(inv_freq.size()) - 1);
+    for (std::size_t i = 0; i < inv_freq.size(); ++i) {
+      const double r = std::clamp((static_cast<double>(i) - range.low) / (range.high - range.low), 0.0, 1.0);
+      inv_freq[i] = plain[i] * (1 - r) + plain[i] / k * r;
+    }
+  });
+}
+
+void add_lengths(const RopeHypothesis& meant, Mistakes& mistakes) {
+  const RopeScaling& s = meant.scaling;
+  const double original = original_length(s);
+  std::vector<double> lengths;
+  if (s.max_position_embeddings) lengths.push_back(*s.max_position_embeddings);
+  if (s.factor) {
+    lengths.push_back(original * *s.factor);
+    lengths.push_back(original / *s.factor);
+  }
+  for (double length = 512; length <= 0x1p21; length *= 2) lengths.push_back(length);
+  std::vector<double> seen = {original};
+  for (double length : lengths) {
+    if (std::any_of(seen.begin(), seen.end(), [&](double l) { return same(l, length); })) continue;
+    seen.push_back(length);
+    mistakes.add_scaling(
+        "original length wrong", [&](RopeScaling& c) { c.original_max_position_embeddings = length; },
+        fmt::format("{} instead of {}", length, original));
+  }
+  if (s.factor && s.max_position_embeddings && !same(*s.max_position_embeddings / original, *s.factor)) {
+    mistakes.add_scaling(
+        "factor taken from the lengths", [&](RopeScaling& c) { c.factor = *s.max_position_embeddings / original; },
+        fmt::format("{} instead of {}", *s.max_position_embeddings / original, *s.factor));
+  }
+}
+
+void add_frequencies(const RopeHypothesis& meant, std::int64_t head_dim, Mistakes& mistakes) {
+  const RopeScaling& s = meant.scaling;
+  if (meant.rotary_dim() < head_dim) {
+    mistakes.add_bent("frequencies from head_dim", [&](std::vector<double>& inv_freq) {
+      RopeScaling wide = s;
+      wide.rotary_dim = head_dim;
+      const auto all = rope_frequencies(wide, meant.seq_len).inv_freq;
+      std::copy_n(all.begin(), inv_freq.size(), inv_freq.begin());
+    });
+    mistakes.add_scaling("partial rotation ignored", [&](RopeScaling& c) { c.rotary_dim = head_dim; });
+  }
+  mistakes.add_scaling(
+      "base default used", [](RopeScaling& c) { c.rope_theta = 10000; },
+      fmt::format("10000 instead of {}", s.rope_theta));
+  if (s.rope_type == RopeType::default_) return;
+
+  mistakes.add_scaling(ignored_name(s.rope_type), [](RopeScaling& c) { c.rope_type = RopeType::default_; });
+  switch (s.rope_type) {
+    case RopeType::linear:
+      mistakes.add_scaling("linear factor applied twice", [](RopeScaling& c) { c.factor = *c.factor * *c.factor; });
+      mistakes.add_scaling("linear factor inverted", [](RopeScaling& c) { c.factor = 1 / *c.factor; });
+      mistakes.add_scaling("factor inside the power", [](RopeScaling& c) {
+        c.rope_type = RopeType::default_;
+        c.rope_theta *= *c.factor;
+      });
+      break;
+    case RopeType::yarn:
+      add_yarn(meant, mistakes);
+      break;
+    case RopeType::longrope: {
+      const bool is_long = static_cast<double>(meant.seq_len.value_or(0)) > original_length(s);
+      mistakes.add_scaling(is_long ? "short factors used long" : "long factors used short", [&](RopeScaling& c) {
+        (is_long ? c.long_factor : c.short_factor) = is_long ? c.short_factor : c.long_factor;
+      });
+      break;
+    }
+    case RopeType::proportional:
+      mistakes.add_scaling("contiguous block instead of proportional pairs", [](RopeScaling& c) {
+        c.rope_type = RopeType::default_;
+        c.rotary_dim = static_cast<std::int64_t>(static_cast<double>(c.head_dim) * c.partial_rotary_factor);
+      });
+      break;
+    default:
+      break;
+  }
+  if (s.rope_type != RopeType::linear && s.rope_type != RopeType::ntk && s.rope_type != RopeType::proportional &&
+      s.rope_type != RopeType::longrope && (s.original_max_position_embeddings || s.max_position_embeddings)) {
+    add_lengths(meant, mistakes);
+  }
+}
+
+}  // namespace
+
+std::string RopeHypothesis::mistake() const { return fmt::format("{}", fmt::join(mistakes, " and ")); }
+
+void set_scaling(RopeHypothesis& hypothesis, const RopeScaling& scaling) {
+  hypothesis.frequencies = rope_frequencies(scaling, hypothesis.seq_len);
+  hypothesis.scaling = scaling;
+  hypothesis.bent = false;
+}
+
+RopeTurns::RopeTurns(const RopeHypothesis& h)
+    : rope_(profiled_rope(h)),
+      attention_factor_(h.frequencies.attention_factor),
+      scale_(h.position_scale),
+      offset_(h.position_offset),
+      sign_(h.sign) {}
+
+std::complex<double> RopeTurns::operator()(double position, std::int64_t pair) const {
+  const double angle = sign_ * rope_.angle(scale_ * position + offset_, pair);
+  const NumericProfile& profile = rope_.profile();
+  if (profile.table == DType::f64) return std::polar(attention_factor_, angle);
+  // Engines multiply by the attention factor before they store.
+  return {round_to(profile.table, attention_factor_ * round_to(profile.trig, std::cos(angle))),
+          round_to(profile.table, attention_factor_ * round_to(profile.trig, std::sin(angle)))};
+}
+
+std::vector<NamedMistake> named_mistakes(const RopeHypothesis& meant, std::int64_t head_dim,
+                                         const std::vector<std::pair<std::string, RopeScaling>>& others) {
+  Mistakes mistakes(meant);
+  mistakes.add(Kind::pairing, "pairing swapped", [](RopeHypothesis& h) {
+    h.layout = h.layout == RopeLayout::half ? RopeLayout::interleaved : RopeLayout::half;
+  });
+  mistakes.add(Kind::position, "not rotated", [](RopeHypothesis& h) { h.position_scale = 0; });
+  mistakes.add(Kind::position, "negative angle", [](RopeHypothesis& h) { h.sign = -h.sign; });
+  mistakes.add(Kind::position, "positions doubled", [](RopeHypothesis& h) { h.position_scale *= 2; });
+  mistakes.add(Kind::position, "rotated twice", [](RopeHypothesis& h) {
+    h.position_scale *= 2;
+    h.position_offset *= 2;
+    h.frequencies.attention_factor *= h.frequencies.attention_factor;
+  });
+  for (double offset : {1.0, -1.0}) {
+    mistakes.add(
+        Kind::position, "positions shifted", [&](RopeHypothesis& h) { h.position_offset += offset; },
+        fmt::format("by {:+}", offset));
+  }
+  add_attention_factors(meant, mistakes);
+  add_frequencies(meant, head_dim, mistakes);
+  for (const auto& [name, scaling] : others) {
+    mistakes.add_scaling(fmt::format("parameters of {} layers", name), [&](RopeScaling& c) { c = scaling; });
+  }
+  return mistakes.take();
+}
+
+RopeHypothesis combine(const RopeHypothesis& meant, const NamedMistake& first, const NamedMistake& second) {
+  RopeHypothesis both = first.hypothesis;
+  const RopeHypothesis& b = second.hypothesis;
+  switch (second.kind) {
+    case Kind::pairing:
+      both.layout = b.layout;
+      break;
+    case Kind::position:
+      both.position_scale = b.position_scale;
+      both.position_offset = b.position_offset;
+      both.sign = b.sign;
+      // Turned twice, the attention factor counts twice.
+      both.frequencies.attention_factor *= b.frequencies.attention_factor / meant.frequencies.attention_factor;
+      break;
+    case Kind::attention_factor:
+      both.frequencies.attention_factor = b.frequencies.attention_factor;
+      break;
+    case Kind::frequency:
+      both.frequencies.inv_freq = b.frequencies.inv_freq;
+      both.scaling = b.scaling;
+      both.bent = b.bent;
+      break;
+  }
+  both.mistakes.insert(both.mistakes.end(), b.mistakes.begin(), b.mistakes.end());
+  if (!b.detail.empty()) both.detail += (both.detail.empty() ? "" : "; ") + b.detail;
+  return both;
+}
+
+}  // namespace poslab

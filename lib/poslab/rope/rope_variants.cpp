@@ -1,0 +1,74 @@
+#include "poslab/rope/rope_variants.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <numbers>
+#include <stdexcept>
+
+namespace poslab {
+namespace {
+
+constexpr double two_pi = 2 * std::numbers::pi;
+
+}  // namespace
+
+std::vector<double> xpos_decay(std::int64_t rotary_dim, double distance, double gamma, double scale_base) {
+  if (rotary_dim <= 0 || rotary_dim % 2 != 0 || !(gamma > 0) || !(scale_base > 0)) {
+    throw std::invalid_argument(
+        fmt::format("[xpos_decay] rotary_dim must be even and gamma and scale_base above 0 but they are {}, {}, {}.",
+                    rotary_dim, gamma, scale_base));
+  }
+  std::vector<double> decay(static_cast<std::size_t>(rotary_dim / 2));
+  for (std::size_t i = 0; i < decay.size(); ++i) {
+    const double zeta = (2.0 * static_cast<double>(i) / static_cast<double>(rotary_dim) + gamma) / (1 + gamma);
+    decay[i] = std::pow(zeta, distance / scale_base);
+  }
+  return decay;
+}
+
+std::vector<double> resonance_inv_freq(std::span<const double> inv_freq) {
+  std::vector<double> rounded(inv_freq.begin(), inv_freq.end());
+  for (double& w : rounded) {
+    if (w != 0) w = two_pi / std::round(two_pi / w);
+  }
+  return rounded;
+}
+
+std::vector<double> hope_inv_freq(std::span<const double> inv_freq, double trained_length) {
+  if (!(trained_length > 0)) {
+    throw std::invalid_argument(
+        fmt::format("[hope_inv_freq] trained_length must be above 0 but is {}.", trained_length));
+  }
+  std::vector<double> kept(inv_freq.begin(), inv_freq.end());
+  for (double& w : kept) {
+    if (trained_length * w < two_pi) w = 0;
+  }
+  return kept;
+}
+
+double rerope_distance(double distance, double window, double leak_factor) {
+  if (!(distance >= 0) || !(window >= 0) || (leak_factor != 0 && !(leak_factor >= 1))) {
+    throw std::invalid_argument(
+        fmt::format("[rerope_distance] distance and window must be at least 0 and leak_factor 0 or at least 1 but they "
+                    "are {}, {}, {}.",
+                    distance, window, leak_factor));
+  }
+  if (distance <= window) return distance;
+  return leak_factor == 0 ? window : window + (distance - window) / leak_factor;
+}
+
+std::int64_t self_extend_distance(std::int64_t query_position, std::int64_t key_position, std::int64_t window,
+                                  std::int64_t group) {
+  if (key_position < 0 || key_position > query_position || window < 0 || group < 1) {
+    throw std::invalid_argument(fmt::format(
+        "[self_extend_distance] needs 0 <= key <= query, window >= 0 and group >= 1 but they are {}, {}, {} "
+        "and {}.",
+        key_position, query_position, window, group));
+  }
+  const std::int64_t distance = query_position - key_position;
+  if (distance < window) return distance;
+  return query_position / group + window - window / group - key_position / group;
+}
+
+}  // namespace poslab
