@@ -49,6 +49,9 @@ std::string value_name(const FieldSpec& field) {
     case FieldKind::real:
       name = "X";
       break;
+    case FieldKind::path:
+      name = "PATH";
+      break;
     default:
       name = "TEXT";
   }
@@ -180,6 +183,7 @@ std::vector<std::string> flags_of(const Experiment& experiment) {
 }
 
 bool is_path(const FieldSpec& field) {
+  if (field.kind == FieldKind::path) return true;
   return field.kind == FieldKind::text && !field.list &&
          (field.name == "output" || field.name == "config" || field.name == "save_npy" || field.name == "model" ||
           field.help.find(".npy") != std::string::npos);

@@ -60,6 +60,7 @@ Value parse_value(const FieldSpec& spec, std::string_view text, std::string_view
     case FieldKind::real:
       return spec.list ? Value(parse_list<double>(text, real)) : Value(real(text));
     case FieldKind::text:
+    case FieldKind::path:
       return spec.list ? Value(parse_list<std::string>(text, plain)) : Value(plain(text));
     default:
       return spec.list ? Value(parse_list<std::string>(text, word)) : Value(word(text));
@@ -98,6 +99,9 @@ std::string type_name(const FieldSpec& spec) {
       break;
     case FieldKind::text:
       name = "text";
+      break;
+    case FieldKind::path:
+      name = "path";
       break;
     case FieldKind::word:
       name = fmt::format("{}", fmt::join(spec.words, "|"));

@@ -93,7 +93,7 @@ std::string records(const std::vector<std::string>& header, const std::vector<st
 }
 
 bool is_text(const FieldSpec& spec) {
-  return spec.list || spec.kind == FieldKind::text || spec.kind == FieldKind::word;
+  return spec.list || spec.kind == FieldKind::text || spec.kind == FieldKind::path || spec.kind == FieldKind::word;
 }
 
 std::string rows_table(const Document& document, const TextStyle& style) {

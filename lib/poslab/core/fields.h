@@ -7,8 +7,9 @@
 //     }
 //   };
 //
-// A field is a bool, std::int64_t, double, std::string or an enumeration with a word table, a std::vector of one
-// of the last four, or a std::optional of any of these. Groups compose: Other::fields(self.other, field).
+// A field is a bool, std::int64_t, double, std::string, an enumeration with a word table or an entry of an open list,
+// a std::vector of one of the last five, or a std::optional of any of these. Groups compose: Other::fields(self.other,
+// field).
 #pragma once
 
 #include <array>
@@ -32,7 +33,7 @@ using Value = std::variant<std::monostate, bool, std::int64_t, double, std::stri
 // The values of one struct, in the order of its field list.
 using Record = std::vector<Value>;
 
-enum class FieldKind { boolean, integer, real, text, word };
+enum class FieldKind { boolean, integer, real, text, path, word };
 
 struct FieldSpec {
   std::string name;
@@ -43,7 +44,28 @@ struct FieldSpec {
   bool optional = false;
   std::vector<std::string> words;  // of an enumeration, in declaration order
   Value fallback;                  // the default
+  std::string group;               // the heading under which help shows it, or empty
+  std::string old_name;            // what it was called a version ago; still accepted, with a warning
 };
+
+// A text that names a file or a folder: completions offer these.
+struct FilePath : std::string {
+  FilePath() = default;
+  FilePath(std::string path) : std::string(std::move(path)) {}
+  FilePath(const char* path) : std::string(path) {}
+};
+
+// Inside a field list: the fields that follow belong under this heading; an empty one ends it.
+template <class Visitor>
+void begin_group(Visitor& field, std::string_view title) {
+  if constexpr (requires { field.begin_group(title); }) field.begin_group(title);
+}
+
+// Inside a field list, behind a field that had another name a version ago.
+template <class Visitor>
+void renamed_from(Visitor& field, std::string_view old_name) {
+  if constexpr (requires { field.renamed_from(old_name); }) field.renamed_from(old_name);
+}
 
 // An enumeration names its words beside its declaration:
 //   constexpr auto words(Mask) { return word_table<Mask>({{Mask::none, "none"}, {Mask::causal, "causal"}}); }
@@ -53,24 +75,58 @@ constexpr std::array<std::pair<E, std::string_view>, N> word_table(const std::pa
 }
 
 template <class E>
-concept Word = std::is_enum_v<E> && requires(E e) {
+concept EnumeratedWord = std::is_enum_v<E> && requires(E e) {
   words(e);
 };
 
+// An entry of an open list, such as the positional methods: a small class that refers to one entry and has
+//   static std::vector<std::string_view> words();   in the list's order
+//   static T from_word(std::string_view word);      throws std::invalid_argument for a word that is not on the list
+//   std::string_view word() const;
+template <class T>
+concept ListedWord = std::is_class_v<T> && requires(const T& t, std::string_view text) {
+  { t.word() } -> std::convertible_to<std::string_view>;
+  { T::from_word(text) } -> std::convertible_to<T>;
+  T::words();
+};
+
+template <class E>
+concept Word = EnumeratedWord<E> || ListedWord<E>;
+
 template <Word E>
-std::string_view to_word(E value) {
-  for (const auto& [enumerator, word] : words(value)) {
-    if (enumerator == value) return word;
+std::string_view to_word(const E& value) {
+  if constexpr (ListedWord<E>) {
+    return value.word();
+  } else {
+    for (const auto& [enumerator, word] : words(value)) {
+      if (enumerator == value) return word;
+    }
+    throw std::logic_error("[to_word] an enumerator is missing from its word table");
   }
-  throw std::logic_error("[to_word] an enumerator is missing from its word table");
 }
 
 template <Word E>
 E from_word(std::string_view text) {
-  for (const auto& [enumerator, word] : words(E{})) {
-    if (word == text) return enumerator;
+  if constexpr (ListedWord<E>) {
+    return E::from_word(text);
+  } else {
+    for (const auto& [enumerator, word] : words(E{})) {
+      if (word == text) return enumerator;
+    }
+    throw std::invalid_argument("[from_word] unknown word '" + std::string(text) + "'");
   }
-  throw std::invalid_argument("[from_word] unknown word '" + std::string(text) + "'");
+}
+
+// In declaration order.
+template <Word E>
+std::vector<std::string> all_words() {
+  std::vector<std::string> all;
+  if constexpr (ListedWord<E>) {
+    for (std::string_view word : E::words()) all.emplace_back(word);
+  } else {
+    for (const auto& entry : words(E{})) all.emplace_back(entry.second);
+  }
+  return all;
 }
 
 namespace detail {
@@ -102,10 +158,16 @@ struct FieldType<std::string> {
   static Value erase(const std::string& v) { return v; }
   static std::string restore(const Value& v) { return std::get<std::string>(v); }
 };
+template <>
+struct FieldType<FilePath> {
+  static constexpr FieldKind kind = FieldKind::path;
+  static Value erase(const FilePath& v) { return static_cast<const std::string&>(v); }
+  static FilePath restore(const Value& v) { return std::get<std::string>(v); }
+};
 template <Word E>
 struct FieldType<E> {
   static constexpr FieldKind kind = FieldKind::word;
-  static Value erase(E v) { return std::string(to_word(v)); }
+  static Value erase(const E& v) { return std::string(to_word(v)); }
   static E restore(const Value& v) { return from_word<E>(std::get<std::string>(v)); }
 };
 template <class T>
@@ -115,7 +177,7 @@ struct FieldType<std::vector<T>> {
   static Value erase(const std::vector<T>& v) {
     if constexpr (Word<T>) {
       std::vector<std::string> out;
-      for (T e : v) out.emplace_back(to_word(e));
+      for (const T& e : v) out.emplace_back(to_word(e));
       return out;
     } else {
       return v;
@@ -162,30 +224,43 @@ struct Element<std::optional<T>> : Element<T> {};
 template <class T>
 struct Element<std::vector<T>> : Element<T> {};
 
+// The visitor that turns a field list into specs.
+class SpecCollector {
+ public:
+  template <class F>
+  void operator()(std::string_view name, F& value, std::string_view help = {}, std::string_view unit = {}) {
+    using Item = typename Element<F>::type;
+    FieldSpec spec{std::string(name),
+                   std::string(help),
+                   std::string(unit),
+                   FieldType<F>::kind,
+                   is_list<F>,
+                   is_optional<F>,
+                   {},
+                   FieldType<F>::erase(value),
+                   group_,
+                   {}};
+    if constexpr (Word<Item>) spec.words = all_words<Item>();
+    specs.push_back(std::move(spec));
+  }
+  void begin_group(std::string_view title) { group_ = title; }
+  void renamed_from(std::string_view old_name) { specs.back().old_name = old_name; }
+
+  std::vector<FieldSpec> specs;
+
+ private:
+  std::string group_;
+};
+
 }  // namespace detail
 
 // The declared fields of T, with the values of a default-constructed T as fallbacks.
 template <class T>
 std::vector<FieldSpec> field_specs() {
-  std::vector<FieldSpec> specs;
   T defaults{};
-  T::fields(defaults,
-            [&]<class F>(std::string_view name, F& value, std::string_view help = {}, std::string_view unit = {}) {
-              using Element = typename detail::Element<F>::type;
-              FieldSpec spec{std::string(name),
-                             std::string(help),
-                             std::string(unit),
-                             detail::FieldType<F>::kind,
-                             detail::is_list<F>,
-                             detail::is_optional<F>,
-                             {},
-                             detail::FieldType<F>::erase(value)};
-              if constexpr (Word<Element>) {
-                for (const auto& entry : words(Element{})) spec.words.emplace_back(entry.second);
-              }
-              specs.push_back(std::move(spec));
-            });
-  return specs;
+  detail::SpecCollector collector;
+  T::fields(defaults, collector);
+  return std::move(collector.specs);
 }
 
 // Appends the values of `self`, in field order.

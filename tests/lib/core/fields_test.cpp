@@ -117,6 +117,65 @@ TEST_CASE("words translate both ways and strangers are refused") {
   CHECK_THROWS_WITH_AS(from_word<Mask>("sideways"), doctest::Contains("sideways"), std::invalid_argument);
 }
 
+// An open list: the words of its entries are known at run time alone.
+class Fruit {
+ public:
+  static std::vector<std::string_view> words() { return {"apple", "pear"}; }
+  static Fruit from_word(std::string_view word) {
+    Fruit fruit;
+    while (words()[fruit.index_] != word) {
+      if (++fruit.index_ == words().size()) throw std::invalid_argument("no fruit: " + std::string(word));
+    }
+    return fruit;
+  }
+  std::string_view word() const { return words()[index_]; }
+
+ private:
+  std::size_t index_ = 0;
+};
+
+struct Listed {
+  Fruit fruit = Fruit::from_word("pear");
+  std::optional<Fruit> other;
+  FilePath file = "a/b";
+  std::int64_t plain = 0;
+
+  static void fields(auto& self, auto&& field) {
+    begin_group(field, "fruit");
+    field("fruit", self.fruit);
+    field("other", self.other);
+    begin_group(field, "");
+    field("file", self.file);
+    renamed_from(field, "path");
+    field("plain", self.plain);
+  }
+};
+
+TEST_CASE("entries of open lists are words, files are paths, fields have groups and old names") {
+  const auto specs = field_specs<Listed>();
+  REQUIRE(specs.size() == 4);
+  CHECK(specs[0].kind == FieldKind::word);
+  CHECK(specs[0].words == std::vector<std::string>{"apple", "pear"});
+  CHECK(specs[0].fallback == Value{std::string("pear")});
+  CHECK(specs[0].group == "fruit");
+  CHECK(specs[1].group == "fruit");
+  CHECK(specs[1].optional);
+  CHECK(specs[2].kind == FieldKind::path);
+  CHECK(specs[2].group.empty());
+  CHECK(specs[2].old_name == "path");
+  CHECK(specs[3].old_name.empty());
+
+  Listed changed;
+  changed.other = Fruit::from_word("apple");
+  changed.file = "c";
+  const Listed back = from_record<Listed>(to_record(changed));
+  CHECK(back.fruit.word() == "pear");
+  REQUIRE(back.other);
+  CHECK(back.other->word() == "apple");
+  CHECK(back.file == "c");
+  CHECK_THROWS_WITH_AS(from_word<Fruit>("stone"), doctest::Contains("stone"), std::invalid_argument);
+}
+
 TEST_CASE("a record of another shape is refused") {
   Record record = to_record(Shape{});
   record[0] = std::string("two");
