@@ -13,6 +13,7 @@
 #include "poslab/attention/attention.h"
 #include "poslab/attention/kv_cache.h"
 #include "poslab/core/random.h"
+#include "poslab/core/require.h"
 #include "poslab/core/threads.h"
 #include "poslab/methods/alibi.h"
 #include "poslab/methods/learned.h"
@@ -177,11 +178,7 @@ struct Setup {
   }
 };
 
-void require_within(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
-  if (value < least || value > most) {
-    refuse(fmt::format("{} must be {} .. {} but got {}.", name, least, most, value));
-  }
-}
+constexpr RequireWithin require_within{"cache-test"};
 
 Setup set_up(const Params& p) {
   constexpr std::int64_t most_tokens = 1 << 20;

@@ -16,6 +16,7 @@
 #include "experiments/kept_result.h"
 #include "experiments/study_material.h"
 #include "experiments/token_rate.h"
+#include "poslab/core/require.h"
 #include "poslab/core/student.h"
 #include "poslab/models/evaluate.h"
 #include "poslab/models/tasks.h"
@@ -114,9 +115,7 @@ struct Row {
 
 [[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument("[extrapolate] " + sentence); }
 
-void require_within(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
-  if (value < least || value > most) refuse(fmt::format("{} must be {} .. {} but got {}.", name, least, most, value));
-}
+constexpr RequireWithin require_within{"extrapolate"};
 
 template <class V>
 void require_distinct(const char* name, const std::vector<V>& values) {

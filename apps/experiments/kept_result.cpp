@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "poslab/core/file_write.h"
+#include "poslab/core/fnv.h"
 #include "poslab/formats/json_file.h"
 #include "poslab/report/document.h"
 
@@ -24,11 +25,11 @@ std::string file_in(const std::string& folder, const std::string& name,
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw std::runtime_error(fmt::format("cannot write {}: {}", folder, error.message()));
-  std::uint64_t hash = 0xcbf29ce484222325;
+  Fnv1a hash;
   for (const auto& [key, value] : made_with) {
-    for (char c : key + "=" + value + "\n") hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+    for (char c : key + "=" + value + "\n") hash.add(static_cast<unsigned char>(c));
   }
-  return (fs::path(folder) / fmt::format("{}-{:016x}.json", name, hash)).string();
+  return (fs::path(folder) / fmt::format("{}-{:016x}.json", name, hash.value())).string();
 }
 
 }  // namespace

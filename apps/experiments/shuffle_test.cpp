@@ -17,6 +17,7 @@
 #include "experiments/experiment.h"
 #include "poslab/attention/attention.h"
 #include "poslab/core/random.h"
+#include "poslab/core/require.h"
 #include "poslab/core/tensor.h"
 #include "poslab/core/threads.h"
 #include "poslab/kernels/blas.h"
@@ -140,9 +141,7 @@ struct Setup {
   std::int64_t n_vectors = 0;
 };
 
-void require_within(const char* name, std::int64_t value, std::int64_t most) {
-  if (value < 1 || value > most) refuse(fmt::format("{} must be 1 .. {} but got {}.", name, most, value));
-}
+constexpr RequireWithin require_within{"shuffle-test"};
 
 Setup set_up(const Params& p) {
   Setup s;
@@ -157,11 +156,11 @@ Setup set_up(const Params& p) {
   if (p.words && s.seq_len != n_words) {
     refuse(fmt::format("seq_len is {} but words has {}; leave seq_len out.", s.seq_len, n_words));
   }
-  require_within("seq_len", s.seq_len, 1 << 24);
-  require_within("d_model", p.d_model, 1 << 16);
-  require_within("n_heads", p.n_heads, p.d_model);
+  require_within("seq_len", s.seq_len, 1, 1 << 24);
+  require_within("d_model", p.d_model, 1, 1 << 16);
+  require_within("n_heads", p.n_heads, 1, p.d_model);
   s.n_kv_heads = p.n_kv_heads.value_or(p.n_heads);
-  require_within("n_kv_heads", s.n_kv_heads, p.n_heads);
+  require_within("n_kv_heads", s.n_kv_heads, 1, p.n_heads);
   constexpr std::int64_t most_values = std::int64_t{1} << 28;
   if (s.seq_len * p.d_model > most_values) {
     refuse(fmt::format("seq_len {} x d_model {} is more than {} values.", s.seq_len, p.d_model, most_values));

@@ -17,6 +17,7 @@
 #include "experiments/rope_params.h"
 #include "experiments/token_rate.h"
 #include "poslab/core/fields.h"
+#include "poslab/core/require.h"
 #include "poslab/models/checkpoint.h"
 #include "poslab/models/corpus.h"
 #include "poslab/models/tasks.h"
@@ -140,9 +141,7 @@ struct Row {
 
 [[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument("[train] " + sentence); }
 
-void require_within(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
-  if (value < least || value > most) refuse(fmt::format("{} must be {} .. {} but got {}.", name, least, most, value));
-}
+constexpr RequireWithin require_within{"train"};
 
 // Where batches come from, and what a checkpoint must remember of it.
 struct Data {

@@ -23,7 +23,7 @@ constexpr std::int64_t default_alignment = 32;
 constexpr std::string_view type_names[] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
                                            "bool", "string", "array", "u64", "i64", "f64"};
 
-// Bytes of one value in the file; 0: it says itself.
+// Bytes of one value in the file; 0: its length stands in front of it.
 std::size_t fixed_bytes(GgufType type) {
   switch (type) {
     case GgufType::u8:

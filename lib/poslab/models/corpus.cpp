@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "poslab/core/fnv.h"
 #include "poslab/formats/npy.h"
 
 namespace poslab {
@@ -67,11 +68,10 @@ class TextSource final : public BatchSource {
       std::copy_n(from + 1, seq_len, targets.begin() + i * seq_len);
     }
   }
-  // FNV-1a over the tokens.
   std::string identity() const override {
-    std::uint64_t hash = 0xcbf29ce484222325;
-    for (std::int64_t token : tokens_) hash = (hash ^ static_cast<std::uint64_t>(token)) * 0x100000001b3;
-    return fmt::format("{} tokens {:016x}", tokens_.size(), hash);
+    Fnv1a hash;
+    for (std::int64_t token : tokens_) hash.add(static_cast<std::uint64_t>(token));
+    return fmt::format("{} tokens {:016x}", tokens_.size(), hash.value());
   }
 
  private:

@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* history_key = "history";
 
-// A number per line, as text that reads back to the bit.
+// A step per line, its numbers as text that reads back to the bit.
 std::string history_text(const std::vector<TrainedStep>& history) {
   std::string text;
   for (const TrainedStep& s : history) text += fmt::format("{} {} {} {}\n", s.step, s.loss, s.lr, s.grad_norm);

@@ -34,7 +34,7 @@ void append_json(std::string& out, const Value& value);
 // The values that are not absent, by name: words as they are, all others as JSON.
 std::map<std::string, std::string> given_values(const std::vector<FieldSpec>& specs, const Record& values);
 
-// The specs of the row fields that this document's rows fill, with their index in a row record.
+// The indices of the row fields that this document's rows fill: all, unless its rows name their columns.
 std::vector<std::size_t> filled_columns(const Document& document);
 
 // Numbers that the document's rows hold, list entries counted singly (from its first row).

@@ -4,61 +4,20 @@
 #include <utf8proc.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <queue>
 #include <stdexcept>
-#include <system_error>
 #include <unordered_map>
 #include <utility>
 
-#include "poslab/core/printable.h"
 #include "poslab/formats/model_files.h"
 #include "poslab/tokenizers/pre_tokenizer.h"
+#include "poslab/tokenizers/vocabulary.h"
 
 namespace poslab {
 namespace {
-
-// tokenizer.ggml.token_type.
-enum class TokenType { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
-
-constexpr std::string_view space_mark = "\xe2\x96\x81";  // U+2581, SentencePiece's space
-
-// GPT-2's way to write bytes as printable characters: those that are printable in Latin-1 stand for themselves, the
-// others follow from U+0100 on.
-struct ByteAlphabet {
-  std::array<std::string, 256> text;
-  std::unordered_map<std::string, unsigned char> byte;
-
-  ByteAlphabet() {
-    unsigned next = 0x100;
-    for (unsigned b = 0; b < 256; ++b) {
-      const bool printable = (b >= 0x21 && b <= 0x7e) || (b >= 0xa1 && b <= 0xac) || b >= 0xae;
-      const unsigned c = printable ? b : next++;
-      text[b] = c < 0x80 ? std::string(1, static_cast<char>(c))
-                         : std::string{static_cast<char>(0xc0 | (c >> 6)), static_cast<char>(0x80 | (c & 0x3f))};
-      byte[text[b]] = static_cast<unsigned char>(b);
-    }
-  }
-};
-
-const ByteAlphabet& byte_alphabet() {
-  static const ByteAlphabet alphabet;
-  return alphabet;
-}
-
-// The byte that "<0x0A>" stands for; -1 where it is written otherwise.
-int byte_of(std::string_view text) {
-  unsigned char byte = 0;
-  if (text.size() != 6 || !text.starts_with("<0x") || text.back() != '>') return -1;
-  const char* digits = text.data() + 3;
-  const auto [end, error] = std::from_chars(digits, digits + 2, byte, 16);
-  return error == std::errc() && end == digits + 2 ? byte : -1;
-}
 
 // The normal form NFC of valid UTF-8.
 std::string composed(std::string_view text) {
@@ -80,11 +39,6 @@ struct Symbol {
   std::size_t previous = 0, next = 0;
 };
 constexpr std::size_t no_symbol = std::numeric_limits<std::size_t>::max();
-
-struct Merge {
-  double order = 0;  // lower goes first
-  std::int64_t token = -1;
-};
 
 // Merges neighbours, the best order first and the leftmost among equals, until none can be merged. candidate(a, b)
 // gives a std::optional<Merge>.
@@ -125,52 +79,19 @@ void merge_symbols(std::vector<Symbol>& symbols, Candidate candidate) {
   }
 }
 
-}  // namespace
-
-struct Tokenizer::Vocabulary {
-  bool sentencepiece = false;
-  bool space_prefix = true;
-  PreTokenizer pre = PreTokenizer::gpt2;
-  bool composes = false;  // byte-level: text is brought to NFC first
-  std::optional<std::int64_t> bos;
-  std::int64_t unknown = -1;
-  std::array<bool, 256> joins{};  // sentencepiece: bytes that some token holds before a space
-  std::vector<std::string> texts;
-  std::vector<TokenType> types;
-  std::vector<double> scores;                              // sentencepiece
-  std::unordered_map<std::string_view, std::int64_t> ids;  // into texts
-  std::array<std::int64_t, 256> bytes;                     // the token of each byte, -1: none
-  std::unordered_map<std::uint64_t, Merge> merges;         // byte-level: by left and right token
-  // Tokens that are found in the text before anything is merged, by their first byte, longest first.
-  std::array<std::vector<std::int64_t>, 256> user_defined, control;
-
-  static std::uint64_t pair(std::int64_t left, std::int64_t right) {
-    return static_cast<std::uint64_t>(left) << 32 | static_cast<std::uint64_t>(right);
-  }
-  TokenType type(std::int64_t token) const { return types[static_cast<std::size_t>(token)]; }
-  const std::string& text(std::int64_t token) const { return texts[static_cast<std::size_t>(token)]; }
-  std::int64_t find(std::string_view text) const {
-    const auto found = ids.find(text);
-    return found == ids.end() ? -1 : found->second;
-  }
-
-  // The longest of the tokens that `rest` starts with; -1: none.
-  static std::int64_t match(const std::array<std::vector<std::int64_t>, 256>& tokens, const Vocabulary& v,
-                            std::string_view rest) {
-    for (std::int64_t token : tokens[static_cast<unsigned char>(rest.front())]) {
-      if (rest.starts_with(v.text(token))) return token;
-    }
-    return -1;
-  }
+// What a vocabulary makes of a text whose special tokens were cut out.
+class Encoder {
+ public:
+  explicit Encoder(const TokenVocabulary& vocabulary) : v_(vocabulary) {}
 
   void encode_bytes(std::string_view text, std::vector<std::int64_t>& out) const {
     const bool known =
-        std::all_of(text.begin(), text.end(), [&](char c) { return bytes[static_cast<unsigned char>(c)] >= 0; });
+        std::all_of(text.begin(), text.end(), [&](char c) { return v_.bytes[static_cast<unsigned char>(c)] >= 0; });
     if (!known) {
-      out.push_back(unknown);
+      out.push_back(v_.unknown);
       return;
     }
-    for (char c : text) out.push_back(bytes[static_cast<unsigned char>(c)]);
+    for (char c : text) out.push_back(v_.bytes[static_cast<unsigned char>(c)]);
   }
 
   void encode_sentencepiece(std::string_view plain, std::vector<std::int64_t>& out) const {
@@ -181,7 +102,7 @@ struct Tokenizer::Vocabulary {
     std::size_t begin = 0;
     // No token reaches over these places, so that a text is encoded word by word.
     for (std::size_t i = 1; i < whole.size(); ++i) {
-      if (joins[static_cast<unsigned char>(whole[i - 1])] || !whole.substr(i).starts_with(space_mark)) continue;
+      if (v_.joins[static_cast<unsigned char>(whole[i - 1])] || !whole.substr(i).starts_with(space_mark)) continue;
       words.push_back(whole.substr(begin, i - begin));
       begin = i;
     }
@@ -205,21 +126,21 @@ struct Tokenizer::Vocabulary {
     std::vector<Symbol> symbols;
     for (std::size_t i = 0; i < text.size();) {
       const std::string_view rest = text.substr(i);
-      const std::int64_t token = match(user_defined, *this, rest);
-      const std::size_t length = token >= 0 ? this->text(token).size() : utf8_length(rest);
-      symbols.push_back({i, length, token >= 0 ? token : find(rest.substr(0, length))});
+      const std::int64_t token = v_.match(v_.user_defined, rest);
+      const std::size_t length = token >= 0 ? v_.text(token).size() : utf8_length(rest);
+      symbols.push_back({i, length, token >= 0 ? token : v_.find(rest.substr(0, length))});
       i += length;
     }
-    const auto apart = [&](const Symbol& s) { return s.token >= 0 && type(s.token) == TokenType::user_defined; };
+    const auto apart = [&](const Symbol& s) { return s.token >= 0 && v_.type(s.token) == TokenType::user_defined; };
     merge_symbols(symbols, [&](const Symbol& a, const Symbol& b) -> std::optional<Merge> {
       if (apart(a) || apart(b)) return std::nullopt;
-      const std::int64_t token = find(text.substr(a.begin, a.length + b.length));
-      if (token < 0 || type(token) != TokenType::normal) return std::nullopt;
-      return Merge{-scores[static_cast<std::size_t>(token)], token};
+      const std::int64_t token = v_.find(text.substr(a.begin, a.length + b.length));
+      if (token < 0 || v_.type(token) != TokenType::normal) return std::nullopt;
+      return Merge{-v_.scores[static_cast<std::size_t>(token)], token};
     });
     for (const Symbol& s : symbols) {
       if (s.length == 0) continue;
-      if (s.token >= 0 && (type(s.token) == TokenType::normal || type(s.token) == TokenType::user_defined)) {
+      if (s.token >= 0 && (v_.type(s.token) == TokenType::normal || v_.type(s.token) == TokenType::user_defined)) {
         out.push_back(s.token);
       } else {
         encode_bytes(text.substr(s.begin, s.length), out);
@@ -228,135 +149,44 @@ struct Tokenizer::Vocabulary {
   }
 
   void encode_word(std::string_view word, std::vector<std::int64_t>& out) const {
-    if (pre == PreTokenizer::llama3) {
+    if (v_.pre == PreTokenizer::llama3) {
       std::string written;
       for (char c : word) written += byte_alphabet().text[static_cast<unsigned char>(c)];
-      if (const std::int64_t whole = find(written); whole >= 0 && type(whole) == TokenType::normal) {
+      if (const std::int64_t whole = v_.find(written); whole >= 0 && v_.type(whole) == TokenType::normal) {
         out.push_back(whole);  // Llama 3's ignore_merges
         return;
       }
     }
     std::vector<Symbol> symbols;
     for (std::size_t i = 0; i < word.size(); ++i) {
-      symbols.push_back({i, 1, bytes[static_cast<unsigned char>(word[i])]});
+      symbols.push_back({i, 1, v_.bytes[static_cast<unsigned char>(word[i])]});
     }
     merge_symbols(symbols, [&](const Symbol& a, const Symbol& b) -> std::optional<Merge> {
       if (a.token < 0 || b.token < 0) return std::nullopt;
-      const auto found = merges.find(pair(a.token, b.token));
-      return found == merges.end() ? std::nullopt : std::optional(found->second);
+      const auto found = v_.merges.find(TokenVocabulary::pair(a.token, b.token));
+      return found == v_.merges.end() ? std::nullopt : std::optional(found->second);
     });
     for (const Symbol& s : symbols) {
-      if (s.length > 0) out.push_back(s.token >= 0 ? s.token : unknown);
+      if (s.length > 0) out.push_back(s.token >= 0 ? s.token : v_.unknown);
     }
   }
 
   void encode_bpe(std::string_view given, std::vector<std::int64_t>& out) const {
-    const std::string text = composes ? composed(given) : std::string(given);
+    const std::string text = v_.composes ? composed(given) : std::string(given);
     std::vector<std::string_view> words;
-    pre_tokenize(pre, text, words);
+    pre_tokenize(v_.pre, text, words);
     encode_words(words, out, [this](std::string_view word, auto& tokens) { encode_word(word, tokens); });
   }
+
+ private:
+  const TokenVocabulary& v_;
 };
+}  // namespace
 
-Tokenizer::Tokenizer(const GgufFile& file) {
-  const auto fail = [&](const std::string& what) {
-    throw std::invalid_argument(fmt::format("[tokenizer] {}: {}.", file.path(), what));
-  };
-  const auto model = file.text("tokenizer.ggml.model");
-  if (!model) fail("holds no tokenizer (tokenizer.ggml.model)");
-  auto v = std::make_unique<Vocabulary>();
-  v->sentencepiece = *model == "llama";
-  if (!v->sentencepiece && *model != "gpt2") {
-    fail(fmt::format("has a tokenizer of kind {}; llama and gpt2 are read, scripts/encode_text.py serves others",
-                     printable(*model)));
-  }
+Tokenizer::Tokenizer(const GgufFile& file)
+    : vocabulary_(std::make_unique<const TokenVocabulary>(read_vocabulary(file))) {}
 
-  const auto texts = file.strings("tokenizer.ggml.tokens");
-  if (texts.empty()) fail("tokenizer.ggml.tokens is empty");
-  const std::size_t n = texts.size();
-  if (n > std::numeric_limits<std::int32_t>::max()) fail("has too many tokens");
-  v->texts.assign(texts.begin(), texts.end());
-  const auto types = file.numbers("tokenizer.ggml.token_type");
-  const auto scores = file.numbers("tokenizer.ggml.scores");
-  if (!types.empty() && types.size() != n) fail(fmt::format("has {} token types for {} tokens", types.size(), n));
-  if (v->sentencepiece && scores.size() != n) fail(fmt::format("has {} scores for {} tokens", scores.size(), n));
-  for (double score : scores) {
-    if (std::isnan(score)) fail("has a score that is no number");
-  }
-  v->scores = scores;
-  v->types.assign(n, TokenType::normal);
-  for (std::size_t i = 0; i < types.size(); ++i) {
-    if (!(types[i] >= 1 && types[i] <= 6)) fail(fmt::format("token {} has the unknown type {}", i, types[i]));
-    v->types[i] = static_cast<TokenType>(types[i]);
-  }
-  v->bytes.fill(-1);
-  for (std::size_t i = 0; i < n; ++i) {
-    const std::string& text = v->texts[i];
-    const std::int64_t id = static_cast<std::int64_t>(i);
-    v->ids.emplace(text, id);  // of equal texts the first serves
-    if (v->types[i] == TokenType::byte) {
-      const int byte = byte_of(text);
-      if (byte < 0) fail(fmt::format("byte token {} is written {}, not <0x00>", i, printable(text)));
-      v->bytes[static_cast<std::size_t>(byte)] = id;
-    }
-    if (text.empty()) continue;
-    if (v->types[i] != TokenType::control) {
-      for (std::size_t at = text.find(space_mark, 1); at != text.npos; at = text.find(space_mark, at + 1)) {
-        v->joins[static_cast<unsigned char>(text[at - 1])] = true;
-      }
-    }
-    const auto first = static_cast<unsigned char>(text.front());
-    if (v->types[i] == TokenType::user_defined) v->user_defined[first].push_back(id);
-    if (v->types[i] == TokenType::control || v->types[i] == TokenType::unknown) v->control[first].push_back(id);
-  }
-  for (auto* tokens : {&v->user_defined, &v->control}) {
-    for (auto& list : *tokens) {
-      std::stable_sort(list.begin(), list.end(),
-                       [&](std::int64_t a, std::int64_t b) { return v->text(a).size() > v->text(b).size(); });
-    }
-  }
-
-  const auto token_of = [&](std::string_view key) -> std::optional<std::int64_t> {
-    const auto id = file.integer(key);
-    if (id && (*id < 0 || *id >= static_cast<std::int64_t>(n)))
-      fail(fmt::format("{} is {}, past the {} tokens", key, *id, n));
-    return id;
-  };
-  v->space_prefix = file.boolean("tokenizer.ggml.add_space_prefix").value_or(v->sentencepiece);
-  if (file.boolean("tokenizer.ggml.add_bos_token").value_or(v->sentencepiece)) {
-    v->bos = token_of("tokenizer.ggml.bos_token_id");
-  }
-  v->unknown = token_of("tokenizer.ggml.unknown_token_id").value_or(v->sentencepiece ? 0 : -1);
-  if (!v->sentencepiece) {
-    const std::string_view name = file.text("tokenizer.ggml.pre").value_or("gpt-2");
-    const auto pre = find_pre_tokenizer(name);
-    if (!pre) {
-      fail(fmt::format("cuts words in the way {}; {} are known, scripts/encode_text.py serves others", printable(name),
-                       known_pre_tokenizers()));
-    }
-    v->pre = *pre;
-    v->composes = name == "qwen2";
-    for (unsigned b = 0; b < 256; ++b) {
-      v->bytes[b] = v->find(byte_alphabet().text[b]);
-      // SmolLM2 has none for some control characters.
-      if (v->bytes[b] < 0 && v->unknown < 0) fail(fmt::format("has no token for the byte {:#04x}", b));
-    }
-    double rank = 0;
-    for (std::string_view merge : file.strings("tokenizer.ggml.merges")) {
-      // A space parts the two, and neither is empty or holds one (bytes are written otherwise).
-      const std::size_t gap = merge.find(' ', 1);
-      const std::string_view left = merge.substr(0, gap);
-      const std::string_view right = gap == merge.npos ? std::string_view() : merge.substr(gap + 1);
-      const std::int64_t a = v->find(left), b = v->find(right), both = v->find(std::string(left) + std::string(right));
-      if (a < 0 || b < 0 || both < 0) fail(fmt::format("merge {:.0f} ('{}') names no tokens", rank, printable(merge)));
-      v->merges.emplace(Vocabulary::pair(a, b), Merge{rank, both});
-      ++rank;
-    }
-  }
-  vocabulary_ = std::move(v);
-}
-
-Tokenizer::Tokenizer(std::unique_ptr<const Vocabulary> vocabulary, std::unique_ptr<const SentencepieceModel> model)
+Tokenizer::Tokenizer(std::unique_ptr<const TokenVocabulary> vocabulary, std::unique_ptr<const SentencepieceModel> model)
     : vocabulary_(std::move(vocabulary)), model_(std::move(model)) {}
 
 Tokenizer Tokenizer::from_sentencepiece(const std::string& path) {
@@ -377,23 +207,24 @@ std::vector<std::int64_t> Tokenizer::encode(std::string_view text, bool parse_sp
     i += length;
   }
   if (model_) return model_->encode(text);
-  const Vocabulary& v = *vocabulary_;
+  const TokenVocabulary& v = *vocabulary_;
+  const Encoder encoder(v);
   std::vector<std::int64_t> out;
   bool first = true;
   const auto encode_part = [&](std::string_view part) {
     if (part.empty()) return;
     if (v.sentencepiece) {
-      v.encode_sentencepiece(first && v.space_prefix ? " " + std::string(part) : std::string(part), out);
+      encoder.encode_sentencepiece(first && v.space_prefix ? " " + std::string(part) : std::string(part), out);
     } else {
-      v.encode_bpe(part, out);
+      encoder.encode_bpe(part, out);
     }
     first = false;
   };
   // SentencePiece keeps its user-defined tokens apart itself, after spaces were marked.
   std::size_t begin = 0;
   for (std::size_t i = 0; i < text.size();) {
-    std::int64_t token = v.sentencepiece ? -1 : Vocabulary::match(v.user_defined, v, text.substr(i));
-    if (token < 0 && parse_special) token = Vocabulary::match(v.control, v, text.substr(i));
+    std::int64_t token = v.sentencepiece ? -1 : v.match(v.user_defined, text.substr(i));
+    if (token < 0 && parse_special) token = v.match(v.control, text.substr(i));
     if (token < 0) {
       ++i;
       continue;
@@ -413,7 +244,7 @@ std::string Tokenizer::decode(std::span<const std::int64_t> tokens) const {
     }
   }
   if (model_) return model_->decode(tokens);
-  const Vocabulary& v = *vocabulary_;
+  const TokenVocabulary& v = *vocabulary_;
   std::string out;
   for (std::int64_t token : tokens) {
     const std::string& text = v.text(token);

@@ -15,6 +15,8 @@
 
 namespace poslab {
 
+struct TokenVocabulary;
+
 class Tokenizer {
  public:
   // Throws std::invalid_argument "[tokenizer] PATH: ..." for another kind of vocabulary or pre-tokenizer (named, with
@@ -41,10 +43,9 @@ class Tokenizer {
   std::string decode(std::span<const std::int64_t> tokens) const;
 
  private:
-  struct Vocabulary;
-  Tokenizer(std::unique_ptr<const Vocabulary> vocabulary, std::unique_ptr<const SentencepieceModel> model);
+  Tokenizer(std::unique_ptr<const TokenVocabulary> vocabulary, std::unique_ptr<const SentencepieceModel> model);
   // One of the two.
-  std::unique_ptr<const Vocabulary> vocabulary_;
+  std::unique_ptr<const TokenVocabulary> vocabulary_;
   std::unique_ptr<const SentencepieceModel> model_;
 };
 
