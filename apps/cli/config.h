@@ -1,4 +1,4 @@
-// Parameters from a JSON file: a bare object, or any document of poslab (CONTRACT.md, "Parameters").
+// Parameters from a JSON file: a bare object, or any document of poslab (docs/contract.md, "Parameters").
 #pragma once
 
 #include <string>

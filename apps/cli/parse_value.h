@@ -1,4 +1,4 @@
-// Text from a flag or a sweep point -> a field's value, strictly (CONTRACT.md, "Parameters").
+// Text from a flag or a sweep point -> a field's value, strictly (docs/contract.md, "Parameters").
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a decoder-only transformer is made of; names as in DESIGN.md and Hugging Face configs.
+// What a decoder-only transformer is made of; names as in Hugging Face configs.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// The result document of a run and its machine-readable forms (CONTRACT.md, "Documents"). Text for people is cli's.
+// The result document of a run and its machine-readable forms (docs/contract.md, "Documents"). Text for people is
+// cli's.
 #pragma once
 
 #include <cstdint>
