@@ -21,7 +21,10 @@ class GgufBytes {
     ++n_values_;
     return *this;
   }
-  GgufBytes& u32(const std::string& key, std::uint32_t value) { return entry(key, 4, raw(value)); }
+  GgufBytes& u32(const std::string& key, std::uint32_t value) {
+    if (key == "general.alignment" && value > 0) alignment_ = value;
+    return entry(key, 4, raw(value));
+  }
   GgufBytes& f32(const std::string& key, float value) { return entry(key, 6, raw(value)); }
   GgufBytes& boolean(const std::string& key, bool value) { return entry(key, 7, raw<std::uint8_t>(value)); }
   GgufBytes& string(const std::string& key, const std::string& value) { return entry(key, 8, text(value)); }
@@ -52,7 +55,7 @@ class GgufBytes {
   // An f32 tensor after the ones before it.
   GgufBytes& floats(const std::string& name, const std::vector<std::uint64_t>& lengths,
                     const std::vector<float>& values) {
-    data_.resize((data_.size() + 31) / 32 * 32);
+    data_.resize((data_.size() + alignment_ - 1) / alignment_ * alignment_);
     tensor(name, lengths, 0, data_.size());
     for (float v : values) data_ += raw(v);
     return *this;
@@ -60,11 +63,12 @@ class GgufBytes {
 
   std::string bytes(std::uint32_t version = 3) const {
     std::string out = "GGUF" + raw(version) + raw(n_tensors_) + raw(n_values_) + values_ + tensors_;
-    if (!data_.empty()) out.resize((out.size() + 31) / 32 * 32);
+    if (!data_.empty()) out.resize((out.size() + alignment_ - 1) / alignment_ * alignment_);
     return out + data_;
   }
 
  private:
+  std::size_t alignment_ = 32;  // of the data, unless general.alignment says otherwise
   std::uint64_t n_values_ = 0, n_tensors_ = 0;
   std::string values_, tensors_, data_;
 };

@@ -274,6 +274,12 @@ class Resume(ProcessTest):
         self.assertEqual(again[:len(kept)], kept)
         self.assertEqual(swept(map(json.loads, again), "seed"), list(range(1, 201)))
 
+    def test_the_verdict_of_a_finished_point_counts_again(self):
+        words = ["shuffle-test", "--sweep", "seed=1,2", "--output", "x.ndjson", "--resume", "--expect"]
+        for verdict, status in (("equivariant", 0), ("order-aware", 1)):
+            for _ in range(2):
+                self.poslab(*words, verdict, status=status)
+
     def test_failing_then_mended(self):
         words = ["rope-score", "--head-dim", "8", "--output", "x.ndjson", "--sweep"]
         self.refused(*words, "rotary_dim=2,4,7", said="rotary_dim=7")

@@ -235,3 +235,21 @@ TEST_CASE("shards: one model from several files") {
   index(R"({"a":"1.safetensors","b":"2.safetensors"})");
   CHECK(error(path).find("2.safetensors: tensor a stands in another shard too.") != std::string::npos);
 }
+
+TEST_CASE("a header may not reach past the file by a single byte") {
+  const Scratch scratch;
+  const std::string header = "{}      ";
+  CHECK(refused(scratch, file_bytes(header, "")).empty());
+  const auto sized = [](std::uint64_t size, std::size_t file_size) {
+    std::string bytes(reinterpret_cast<const char*>(&size), 8);
+    bytes += '{';
+    bytes.resize(file_size, ' ');
+    return bytes;
+  };
+  for (const auto& [header_size, file_size] : {std::pair{8, 10}, {4089, 4096}, {3, 10}, {9, 16}, {1, 8}}) {
+    CAPTURE(header_size);
+    const std::string error =
+        refused(scratch, sized(static_cast<std::uint64_t>(header_size), static_cast<std::size_t>(file_size)));
+    CHECK(error.find("does not fit") != std::string::npos);
+  }
+}

@@ -53,3 +53,12 @@ TEST_CASE("T5 refuses buckets that cannot be") {
   CHECK_THROWS_AS(t5_bucket(1, true, -4), std::invalid_argument);
   CHECK_THROWS_AS(t5_bucket(1, true, 2'000'000), std::invalid_argument);
 }
+
+TEST_CASE("an odd number of buckets, and a span that ends just beyond the near ones") {
+  // By hand from the rule: 33 buckets, 16 near ones; distance 100: 16 + floor(ln(100 / 16) / ln(128 / 16) * 17) = 30.
+  CHECK(t5_bucket(-100, false, 33, 128) == 30);
+  // 8 + floor(ln(9 / 8) / ln(10 / 8) * 9) = 12.
+  CHECK(t5_bucket(-9, false, 17, 10) == 12);
+  // 4 + floor(ln(7 / 4) / ln(8 / 4) * 5) = 8.
+  CHECK(t5_bucket(-7, false, 9, 8) == 8);
+}

@@ -491,3 +491,11 @@ TEST_CASE("presets: all load, and those marked verified equal what transformers 
   }
   CHECK(verified >= 30);
 }
+
+TEST_CASE("where a config states several lengths, max_position_embeddings is the model's") {
+  for (const char* other : {"n_positions", "seq_length", "max_target_positions"}) {
+    CAPTURE(other);
+    CHECK(model_config(llama({{"max_position_embeddings", 32768}, {other, 8192}}), "c").max_position_embeddings ==
+          32768);
+  }
+}

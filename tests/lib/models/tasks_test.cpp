@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <stdexcept>
 #include <vector>
 
+#include "poslab/models/corpus.h"
 #include "poslab/models/transformer.h"
 
 using namespace poslab;
@@ -96,4 +98,49 @@ TEST_CASE("recall puts the answer at its distance, once") {
   std::vector<std::int64_t> tokens(20);
   CHECK_THROWS_AS(draw_recall(Task::copy, generator, 4, tokens), std::invalid_argument);
   CHECK_THROWS_AS(draw_recall(Task::passkey, generator, 19, tokens), std::invalid_argument);
+}
+
+TEST_CASE("over many seeds every place and answer occurs, and no distractor is the key") {
+  std::map<std::int64_t, int> answers;
+  for (std::int64_t seed = 0; seed < 2000; ++seed) {
+    Generator generator(seed);
+    std::vector<std::int64_t> tokens(40);
+    const std::int64_t answer = draw_recall(Task::induction, generator, 20, tokens);
+    ++answers[answer];
+    CAPTURE(seed);
+    CHECK(std::count(tokens.begin(), tokens.end() - 1, tokens.back()) == 1);
+  }
+  CHECK(answers.size() == 16);
+
+  std::map<std::int64_t, int> places, keys;
+  for (std::int64_t seed = 0; seed < 500; ++seed) {
+    Generator generator(seed);
+    std::vector<std::int64_t> tokens(16), targets(16);
+    draw_task(Task::passkey, generator, tokens, targets);
+    const auto mark = std::find(tokens.begin(), tokens.end(), tokens.back());
+    ++places[mark - tokens.begin()];
+    ++keys[targets.back()];
+    CHECK(*(mark + 1) == targets.back());
+  }
+  CHECK(places.size() == 14);
+  CHECK(places.begin()->first == 0);
+  CHECK(places.rbegin()->first == 13);
+  CHECK(keys.size() == 16);
+}
+
+TEST_CASE("stretches of a text start everywhere in it, the last start included") {
+  std::vector<std::int64_t> text(20);
+  std::iota(text.begin(), text.end(), 0);
+  const auto source = text_source(text, 20, 16);
+  std::map<std::int64_t, int> starts;
+  Generator generator(1);
+  std::vector<std::int64_t> tokens(16), targets(16);
+  for (int i = 0; i < 400; ++i) {
+    source->draw(generator, 1, 16, tokens, targets);
+    ++starts[tokens[0]];
+    CHECK(targets.back() == tokens[0] + 16);
+  }
+  CHECK(starts.size() == 4);
+  CHECK(starts.rbegin()->first == 3);
+  for (const auto& [start, times] : starts) CHECK(times > 60);
 }

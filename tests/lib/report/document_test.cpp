@@ -132,3 +132,16 @@ TEST_CASE("only the columns that a run fills are written, and a row that does no
   CHECK_THROWS_WITH(csv_of({example.document(), some}), doctest::Contains("ndjson"));
   CHECK(numbers_in_rows(example.document()) == 8);
 }
+
+TEST_CASE("a cell with a carriage return, line feed, comma or quote is quoted, as RFC 4180 has it") {
+  for (const std::string note : {"a\rb", "a\nb", "a,b", "a\"b", "\r"}) {
+    const Example example;
+    Document document = example.document();
+    document.row_fields = {};
+    document.report.rows = {};
+    document.report.summary[1] = note;
+    std::string quoted = note;
+    for (std::size_t at = 0; (at = quoted.find('"', at)) != std::string::npos; at += 2) quoted.insert(at, 1, '"');
+    CHECK(csv_of({document}) == "worst,note\n1e+16,\"" + quoted + "\"\n");
+  }
+}

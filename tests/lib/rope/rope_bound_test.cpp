@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <stdexcept>
 
 #include "golden.h"
@@ -126,4 +127,24 @@ TEST_CASE("critical dimensions, extrapolation lengths and decay bounds are golde
   for (const auto& [distance, value] : anchors["roformer_bound_d128"].items()) {
     CHECK(decay_bound(inv_freq, std::stod(distance)) == doctest::Approx(value.get<double>()).epsilon(1e-4));
   }
+}
+
+TEST_CASE("a violation at the edge of any range of distances is seen") {
+  // One pair: B(m) = cos(w m) is negative first at `first`, wherever ranges and their tasks meet.
+  for (std::int64_t block : {64, 128, 4096, 8192, 65536}) {
+    for (std::int64_t first : {block - 1, block, block + 1}) {
+      const double inv_freq[] = {std::numbers::pi / 2 / (static_cast<double>(first) - 0.5)};
+      for (int threads : {1, 3}) {
+        CHECK(first_negative(inv_freq, first + 1, threads) == first);
+        CHECK(!first_negative(inv_freq, first, threads));
+      }
+    }
+  }
+  // Base 7200 fails at the last distance alone.
+  const std::vector<double> inv_freq = rope_inv_freq(32, 7200);
+  for (std::int64_t m = 0; m < 255; ++m) CHECK(cosine_sum(inv_freq, static_cast<double>(m)) >= 0);
+  CHECK(cosine_sum(inv_freq, 255) < 0);
+  const BaseSearch search = feasible_bases(32, 256, 2, quiet);
+  CHECK(!in_island(search, 7200));
+  CHECK(search.islands.back().from == doctest::Approx(7390.69).epsilon(1e-6));
 }
