@@ -162,7 +162,11 @@ OF_EVERY_PRESET = ["inspect {}", "extend --model {} --seq-len 32768", "plan --mo
 RENAMED = {}
 
 # experiment (or *) -> names that the new one may have beside the old ones in params, summary or rows.
-ADDED = {"*": {"params": set(), "summary": set(), "rows": set()}}
+AXES = {"multi_axis", "mrope_section", "mixed_angle", "segments", "position_rule", "frame_step", "visual_step",
+        "spatial_merge_size"}
+ADDED = {"*": {"params": set(), "summary": set(), "rows": set()},
+         "rotate": {"params": AXES | {"axis_positions", "token"},
+                    "summary": {"resolved_axis_positions", "resolved_mrope_section"}, "rows": {"axis"}}}
 
 # (pattern on the command, pattern on the place such as rows.3.score, relative tolerance, reason). Otherwise bit for bit.
 ROUNDED = []
