@@ -143,7 +143,7 @@ struct Setup {
   std::vector<std::int64_t> positions;       // [n]
   std::optional<std::vector<double>> token;  // absent: drawn
   std::int64_t d = 0;
-  std::optional<NpyArray<double>> file;
+  std::optional<Tensor<double, 2>> file;
   std::optional<std::int64_t> learned_rows;
 };
 
@@ -209,13 +209,13 @@ void set_vectors(const Params& p, Setup& s) {
   Agreed d("numbers to a vector");
   if (s.token) d.from("token", std::ssize(*s.token));
   if (p.d_model) d.from("d_model", *p.d_model);
-  if (s.file) d.from("position_table", s.file->shape[1]);
+  if (s.file) d.from("position_table", extent(*s.file, 1));
   s.d = d.value().value_or(drawn_width);
   if (s.d < 1) refuse("a vector has at least 1 number but got {}.", s.d);
 }
 
 void set_learned_rows(const Params& p, Setup& s) {
-  const std::int64_t held = s.file ? s.file->shape[0] : std::numeric_limits<std::int64_t>::max();
+  const std::int64_t held = s.file ? extent(*s.file, 0) : std::numeric_limits<std::int64_t>::max();
   s.learned_rows = p.max_position_embeddings.value_or(s.file ? held : default_learned_rows);
   if (*s.learned_rows < 1) refuse("max_position_embeddings must be at least 1 but got {}.", *s.learned_rows);
   if (*s.learned_rows > held) {
@@ -288,7 +288,7 @@ class Embedding {
     if (s_.encoding == Encoding::sinusoidal) waves_.emplace(s_.d, p.base);
     if (s_.encoding == Encoding::learned && !s_.positions.empty()) {
       if (s_.file) {
-        learned_.emplace(s_.file->shape[0], s_.d, std::move(s_.file->values));
+        learned_.emplace(std::move(*s_.file));
       } else {
         // Rows are drawn in order, so those after the last one asked for need not be.
         learned_.emplace(*std::max_element(s_.positions.begin(), s_.positions.end()) + 1, s_.d, generator);

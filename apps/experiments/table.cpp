@@ -199,16 +199,16 @@ Vectors rope_vectors(const Params& p, std::int64_t rows, RopeLayout layout) {
 }
 
 Vectors learned_vectors(const Params& p, std::int64_t rows, std::int64_t d_model,
-                        std::optional<NpyArray<double>> file) {
+                        std::optional<Tensor<double, 2>> file) {
   std::shared_ptr<const LearnedTable> table;
   Vectors v;
   v.name = "learned";
   if (file) {
-    require_learned_positions(rows, file->shape[0]);
-    if (d_model != file->shape[1]) {
-      refuse("d_model is {} but {} has shape {}.", d_model, *p.position_table, shape_text(file->shape));
+    require_learned_positions(rows, extent(*file, 0));
+    if (d_model != extent(*file, 1)) {
+      refuse("d_model is {} but {} has shape {} x {}.", d_model, *p.position_table, extent(*file, 0), extent(*file, 1));
     }
-    table = std::make_shared<const LearnedTable>(file->shape[0], file->shape[1], std::move(file->values));
+    table = std::make_shared<const LearnedTable>(std::move(*file));
     v.formula = "one trained vector per position, none beyond the last";
     v.source = *p.position_table;
   } else {
@@ -296,14 +296,14 @@ struct Difference {
   std::int64_t position = 0, channel = 0;
 };
 
-Difference difference(const NpyArray<double>& file, const RowMatrix& matrix, DType dtype) {
+Difference difference(const Tensor<double, 2>& file, const RowMatrix& matrix, DType dtype) {
   Difference worst;
-  std::vector<double> row(static_cast<std::size_t>(matrix.columns));
+  std::vector<double> ours(static_cast<std::size_t>(matrix.columns));
   for (std::int64_t position = 0; position < matrix.rows; ++position) {
-    matrix.fill(position, row);
-    for (std::size_t c = 0; c < row.size(); ++c) {
-      const double theirs = file.values[static_cast<std::size_t>(position) * row.size() + c];
-      const double diff = std::abs(theirs - round_to(dtype, row[c]));
+    matrix.fill(position, ours);
+    const std::span<const double> theirs = row(file, position);
+    for (std::size_t c = 0; c < ours.size(); ++c) {
+      const double diff = std::abs(theirs[c] - round_to(dtype, ours[c]));
       if (diff > worst.max_abs) worst = {diff, position, static_cast<std::int64_t>(c)};
     }
   }
@@ -311,11 +311,11 @@ Difference difference(const NpyArray<double>& file, const RowMatrix& matrix, DTy
 }
 
 // `all` are the variants of the encoding; the one that was asked for comes first.
-void compare(const Params& p, const NpyArray<double>& file, const std::vector<Vectors>& all, Summary& summary) {
+void compare(const Params& p, const Tensor<double, 2>& file, const std::vector<Vectors>& all, Summary& summary) {
   const RowMatrix& asked = all.front().matrix;
-  if (file.shape != std::vector<std::int64_t>{asked.rows, asked.columns}) {
-    refuse("compare_with {} has shape {} but the table asked for is {} x {}; {}.", *p.compare_with,
-           shape_text(file.shape), asked.rows, asked.columns,
+  if (extent(file, 0) != asked.rows || extent(file, 1) != asked.columns) {
+    refuse("compare_with {} has shape {} x {} but the table asked for is {} x {}; {}.", *p.compare_with,
+           extent(file, 0), extent(file, 1), asked.rows, asked.columns,
            summary.resolved_encoding == Encoding::rope ? "see seq_len, head_dim and rotary_dim"
                                                        : "see seq_len and d_model");
   }
@@ -394,11 +394,11 @@ void check_size(std::int64_t rows, std::int64_t columns) {
 }
 
 Table run_vectors(const Params& p, Encoding encoding, const RunContext& context) {
-  std::optional<NpyArray<double>> trained, own;
+  std::optional<Tensor<double, 2>> trained, own;
   if (p.position_table) trained = read_npy_matrix(*p.position_table);
   if (p.compare_with) own = read_npy_matrix(*p.compare_with);
   const auto fallback = [&](std::size_t axis, std::int64_t otherwise) {
-    return trained ? trained->shape[axis] : own ? own->shape[axis] : otherwise;
+    return trained ? extent(*trained, axis) : own ? extent(*own, axis) : otherwise;
   };
   const std::int64_t rows = p.seq_len.value_or(fallback(0, 64));
   const std::int64_t d_model = p.d_model.value_or(fallback(1, 32));

@@ -1,10 +1,13 @@
-// The owner of poslab's arrays: xtensor's fixed-rank tensor, row by row. Include it where arrays are owned; loops and
-// headers that many files include take spans (xtensor compiles slowly, and its views run several times slower than
-// plain loops).
+// The owner of poslab's arrays: xtensor's containers, row by row. Include it where arrays are owned; loops and headers
+// that many files include take spans (xtensor compiles slowly, and its views run several times slower than plain
+// loops).
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
+#include <utility>
+#include <vector>
 #include <xtensor/xtensor.hpp>
 
 #include "poslab/core/aligned.h"
@@ -22,6 +25,7 @@ Tensor<T, sizeof...(Sizes)> make_tensor(Sizes... sizes) {
   return tensor;
 }
 
+// All values, row by row.
 template <class T, std::size_t Rank>
 std::span<T> flat(Tensor<T, Rank>& tensor) {
   return {tensor.data(), tensor.size()};
@@ -29,6 +33,24 @@ std::span<T> flat(Tensor<T, Rank>& tensor) {
 template <class T, std::size_t Rank>
 std::span<const T> flat(const Tensor<T, Rank>& tensor) {
   return {tensor.data(), tensor.size()};
+}
+
+// Row i of a matrix.
+template <class T>
+std::span<T> row(Tensor<T, 2>& matrix, std::int64_t i) {
+  const std::size_t columns = matrix.shape(1);
+  return {matrix.data() + static_cast<std::size_t>(i) * columns, columns};
+}
+template <class T>
+std::span<const T> row(const Tensor<T, 2>& matrix, std::int64_t i) {
+  const std::size_t columns = matrix.shape(1);
+  return {matrix.data() + static_cast<std::size_t>(i) * columns, columns};
+}
+
+// A size of a tensor as poslab counts.
+template <class Container>
+std::int64_t extent(const Container& tensor, std::size_t axis) {
+  return static_cast<std::int64_t>(tensor.shape(axis));
 }
 
 }  // namespace poslab

@@ -292,7 +292,7 @@ double exact_double(T value, const std::string& path) {
 
 // Stored is the element in the file: an unsigned word of its bits for floats, else its integer type.
 template <class Out, class Stored, class Convert>
-void read_elements(File& file, const Layout& layout, std::vector<Out>& out, Convert convert) {
+void read_elements(File& file, const Layout& layout, std::span<Out> out, Convert convert) {
   Place place(layout);
   std::vector<char> buffer(std::min<std::size_t>(1 << 16, static_cast<std::size_t>(layout.count) * sizeof(Stored)));
   for (std::size_t left = static_cast<std::size_t>(layout.count) * sizeof(Stored); left > 0;) {
@@ -308,13 +308,12 @@ void read_elements(File& file, const Layout& layout, std::vector<Out>& out, Conv
   }
 }
 
+// The file's data into `out`, whose size is the layout's count.
 template <class Out>
-NpyArray<Out> read(const std::string& path) {
-  File file(path);
-  const Layout layout = read_layout(file);
-  NpyArray<Out> array{layout.shape, std::vector<Out>(static_cast<std::size_t>(layout.count))};
+void read_data(File& file, const Layout& layout, std::span<Out> out) {
+  const std::string& path = file.path();
   const auto elements = [&]<class Stored>(Stored, auto convert) {
-    read_elements<Out, Stored>(file, layout, array.values, convert);
+    read_elements<Out, Stored>(file, layout, out, convert);
   };
   const auto integers = [&]<class Stored>(Stored type) {
     elements(type, [&](Stored v) {
@@ -350,6 +349,14 @@ NpyArray<Out> read(const std::string& path) {
     default:
       elements(std::uint8_t{}, [](std::uint8_t v) { return static_cast<Out>(v != 0); });
   }
+}
+
+template <class Out>
+NpyArray<Out> read(const std::string& path) {
+  File file(path);
+  const Layout layout = read_layout(file);
+  NpyArray<Out> array{layout.shape, std::vector<Out>(static_cast<std::size_t>(layout.count))};
+  read_data<Out>(file, layout, array.values);
   return array;
 }
 
@@ -358,15 +365,19 @@ NpyArray<Out> read(const std::string& path) {
 NpyArray<double> read_npy(const std::string& path) { return read<double>(path); }
 NpyArray<std::int64_t> read_npy_integers(const std::string& path) { return read<std::int64_t>(path); }
 
-NpyArray<double> read_npy_matrix(const std::string& path) {
-  NpyArray<double> table = read_npy(path);
-  if (table.shape.size() != 2 || table.values.empty()) {
-    fail(path, fmt::format("must be a table of rows and columns but has shape {}", shape_text(table.shape)));
+Tensor<double, 2> read_npy_matrix(const std::string& path) {
+  File file(path);
+  const Layout layout = read_layout(file);
+  if (layout.shape.size() != 2 || layout.count == 0) {
+    fail(path, fmt::format("must be a table of rows and columns but has shape {}", shape_text(layout.shape)));
   }
-  const auto bad = std::find_if(table.values.begin(), table.values.end(), [](double v) { return !std::isfinite(v); });
-  if (bad != table.values.end()) {
-    const std::int64_t at = bad - table.values.begin();
-    fail(path, fmt::format("holds {} in row {}, column {}", *bad, at / table.shape[1], at % table.shape[1]));
+  auto table = make_tensor<double>(layout.shape[0], layout.shape[1]);
+  const std::span<double> values = flat(table);
+  read_data<double>(file, layout, values);
+  const auto bad = std::find_if(values.begin(), values.end(), [](double v) { return !std::isfinite(v); });
+  if (bad != values.end()) {
+    const std::int64_t at = bad - values.begin();
+    fail(path, fmt::format("holds {} in row {}, column {}", *bad, at / layout.shape[1], at % layout.shape[1]));
   }
   return table;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "poslab/core/element_type.h"
+#include "poslab/core/tensor.h"
 
 namespace poslab {
 
@@ -28,7 +29,7 @@ NpyArray<double> read_npy(const std::string& path);
 NpyArray<std::int64_t> read_npy_integers(const std::string& path);
 
 // A table [rows, columns] of finite numbers with at least one row and column; else std::invalid_argument.
-NpyArray<double> read_npy_matrix(const std::string& path);
+Tensor<double, 2> read_npy_matrix(const std::string& path);
 
 // "64 x 32"; "a single value" without dimensions.
 std::string shape_text(std::span<const std::int64_t> shape);

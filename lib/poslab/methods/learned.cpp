@@ -11,39 +11,38 @@ namespace {
 constexpr double standard_deviation = 0.02;
 constexpr std::int64_t max_values = std::int64_t{1} << 28;
 
-std::vector<double> draw(std::int64_t rows, std::int64_t d_model, Generator& generator) {
+Tensor<double, 2> draw(std::int64_t rows, std::int64_t d_model, Generator& generator) {
   std::int64_t count = 0;
   if (rows < 1 || d_model < 1 || __builtin_mul_overflow(rows, d_model, &count) || count > max_values) {
     throw std::invalid_argument(fmt::format(
         "[LearnedTable] a drawn table has 1 .. {} values but {} x {} were asked for.", max_values, rows, d_model));
   }
-  return generator.normals(count, standard_deviation);
+  auto table = make_tensor<double>(rows, d_model);
+  generator.standard_normal(flat(table));
+  for (double& value : flat(table)) value *= standard_deviation;
+  return table;
 }
 
 }  // namespace
 
-LearnedTable::LearnedTable(std::int64_t max_position_embeddings, std::int64_t d_model, std::vector<double> values)
-    : max_position_embeddings_(max_position_embeddings), d_model_(d_model), values_(std::move(values)) {
-  std::int64_t count = 0;
-  if (max_position_embeddings < 1 || d_model < 1 || __builtin_mul_overflow(max_position_embeddings, d_model, &count) ||
-      count != static_cast<std::int64_t>(values_.size())) {
-    throw std::invalid_argument(fmt::format("[LearnedTable] {} values are no table of {} x {}.", values_.size(),
-                                            max_position_embeddings, d_model));
+LearnedTable::LearnedTable(Tensor<double, 2> values) : values_(std::move(values)) {
+  if (values_.size() == 0) {
+    throw std::invalid_argument(
+        fmt::format("[LearnedTable] {} x {} is no table.", max_position_embeddings(), d_model()));
   }
 }
 
 LearnedTable::LearnedTable(std::int64_t max_position_embeddings, std::int64_t d_model, Generator& generator)
-    : LearnedTable(max_position_embeddings, d_model, draw(max_position_embeddings, d_model, generator)) {}
+    : LearnedTable(draw(max_position_embeddings, d_model, generator)) {}
 
 std::span<const double> LearnedTable::row(std::int64_t position) const {
-  if (position < 0 || position >= max_position_embeddings_) {
+  if (position < 0 || position >= max_position_embeddings()) {
     throw std::invalid_argument(fmt::format(
         "[LearnedTable] there is no vector for position {}: a learned table of {} rows has positions 0 .. {}. Cut the "
         "text, or use an encoding that is computed for any position (sinusoidal, rope, alibi).",
-        position, max_position_embeddings_, max_position_embeddings_ - 1));
+        position, max_position_embeddings(), max_position_embeddings() - 1));
   }
-  const auto d = static_cast<std::size_t>(d_model_);
-  return std::span<const double>(values_).subspan(static_cast<std::size_t>(position) * d, d);
+  return poslab::row(values_, position);
 }
 
 void require_learned_positions(std::int64_t n_positions, std::int64_t max_position_embeddings) {

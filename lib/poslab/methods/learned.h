@@ -4,29 +4,26 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "poslab/core/random.h"
+#include "poslab/core/tensor.h"
 
 namespace poslab {
 
 class LearnedTable {
  public:
-  // values [max_position_embeddings, d_model], row by row. Throws std::invalid_argument "[LearnedTable] ..." when
-  // the sizes disagree or are below 1.
-  LearnedTable(std::int64_t max_position_embeddings, std::int64_t d_model, std::vector<double> values);
+  // [max_position_embeddings, d_model]. Throws std::invalid_argument "[LearnedTable] ..." for a table without values.
+  explicit LearnedTable(Tensor<double, 2> values);
   // The same from the generator's next normals, times 0.02; at most 2^28 values.
   LearnedTable(std::int64_t max_position_embeddings, std::int64_t d_model, Generator& generator);
 
-  std::int64_t max_position_embeddings() const { return max_position_embeddings_; }
-  std::int64_t d_model() const { return d_model_; }
+  std::int64_t max_position_embeddings() const { return extent(values_, 0); }
+  std::int64_t d_model() const { return extent(values_, 1); }
   // The vector of a position; throws std::invalid_argument "[LearnedTable] ..." for one that has none.
   std::span<const double> row(std::int64_t position) const;
 
  private:
-  std::int64_t max_position_embeddings_;
-  std::int64_t d_model_;
-  std::vector<double> values_;
+  Tensor<double, 2> values_;
 };
 
 // Throws std::invalid_argument "[learned_positions] ..." unless a text of n_positions tokens fits a table of

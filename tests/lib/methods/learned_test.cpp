@@ -21,7 +21,7 @@ TEST_CASE("a drawn learned table is the generator's next normals, times 0.02") {
 }
 
 TEST_CASE("a learned table has nothing past its end") {
-  const LearnedTable table(2, 2, {1, 2, 3, 4});
+  const LearnedTable table(Tensor<double, 2>{{1, 2}, {3, 4}});
   CHECK(table.row(1)[0] == 3);
   CHECK_THROWS_WITH(table.row(2), doctest::Contains("no vector for position 2: a learned table of 2 rows"));
   CHECK_THROWS_AS(table.row(-1), std::invalid_argument);
@@ -30,10 +30,9 @@ TEST_CASE("a learned table has nothing past its end") {
                     doctest::Contains("1500 tokens do not fit a learned table of 1024 rows"));
 }
 
-TEST_CASE("a learned table refuses sizes that disagree or are too large") {
+TEST_CASE("a learned table refuses sizes that hold nothing or are too large") {
   Generator generator(0);
-  CHECK_THROWS_AS(LearnedTable(2, 2, {1, 2, 3}), std::invalid_argument);
-  CHECK_THROWS_AS(LearnedTable(0, 2, std::vector<double>{}), std::invalid_argument);
+  CHECK_THROWS_AS(LearnedTable(make_tensor<double>(0, 2)), std::invalid_argument);
   CHECK_THROWS_AS(LearnedTable(std::int64_t{1} << 40, std::int64_t{1} << 40, generator), std::invalid_argument);
   CHECK_THROWS_AS(LearnedTable(std::int64_t{1} << 20, 1024, generator), std::invalid_argument);
   CHECK_THROWS_AS(LearnedTable(4, 0, generator), std::invalid_argument);
