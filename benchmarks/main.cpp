@@ -8,7 +8,7 @@
 #include <limits>
 #include <string>
 
-#include "cli/bench_cases.h"
+#include "bench/bench_cases.h"
 #include "poslab/core/numbers.h"
 #include "poslab/core/threads.h"
 #include "poslab/kernels/isa.h"

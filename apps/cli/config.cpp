@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cli/params.h"
 #include "cli/parse_value.h"
 #include "poslab/formats/json_file.h"
 
@@ -90,16 +91,8 @@ Config interpret(const json& root, std::string_view source, const Experiment& ex
     if (!params.is_object()) throw UsageError(fmt::format("{}: params is not an object", source));
     for (const auto& [key, value] : params.items()) {
       if (!document && key == "sweep") continue;
-      const auto found = std::find_if(experiment.params.begin(), experiment.params.end(),
-                                      [&name = key](const FieldSpec& f) { return f.name == name; });
-      if (found == experiment.params.end()) {
-        std::vector<std::string> names;
-        for (const FieldSpec& field : experiment.params) names.push_back(field.name);
-        throw UsageError(
-            fmt::format("{}: {} has no parameter '{}'{}", source, experiment.name, key, suggestion(key, names)));
-      }
-      config.values.emplace_back(static_cast<std::size_t>(found - experiment.params.begin()),
-                                 value_of(*found, value, fmt::format("{}: {}", source, key)));
+      const std::size_t index = param_index(experiment, key, source);
+      config.values.emplace_back(index, value_of(experiment.params[index], value, fmt::format("{}: {}", source, key)));
     }
   };
   if (!document) {

@@ -104,6 +104,12 @@ OutputFile::Opened OutputFile::open(const std::string& path, Start start) {
   return {fd, target, partial};
 }
 
+void print(const Streams& streams, std::string_view text) {
+  Writer out(streams.out, "standard output");
+  out.write(text);
+  out.flush();
+}
+
 OutputFile::OutputFile(const std::string& path, Start start) : OutputFile(open(path, start)) {}
 
 OutputFile::OutputFile(Opened opened)

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "cli/streams.h"
+
 namespace poslab::cli {
 
 // The reader of a pipe has gone: the run ends quietly.
@@ -26,6 +28,9 @@ class Writer {
   std::string name_;
   std::string buffer_;
 };
+
+// The whole text to standard output, for commands that print once.
+void print(const Streams& streams, std::string_view text);
 
 // The target of --output or --save-npy, opened before any computing. A regular file is written as PATH.partial and
 // renamed by commit(); a symlink's target is replaced, not the link; anything else is written directly.

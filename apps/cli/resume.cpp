@@ -9,6 +9,7 @@
 
 #include "cli/build_info.h"
 #include "cli/config.h"
+#include "cli/params.h"
 #include "cli/parse_value.h"
 #include "poslab/formats/json_file.h"
 #include "poslab/report/document.h"
@@ -51,8 +52,7 @@ ResumedLines::ResumedLines(const Experiment& experiment, OutputFile& file,
       throw UsageError(fmt::format("{}: not a document of poslab", source));
     }
     nlohmann::json point{{"experiment", document["experiment"]}, {"params", document["params"]}};
-    Record params;
-    for (const FieldSpec& field : experiment.params) params.push_back(field.fallback);
+    Record params = default_record(experiment);
     for (const auto& [index, value] : parse_config(point.dump(), source, experiment).values) params[index] = value;
     Line line{text, {}};
     if (const auto summary = document.find("summary"); summary != document.end() && summary->is_object()) {

@@ -5,45 +5,22 @@
 
 #include <algorithm>
 
+#include "bench/bench.h"
 #include "cli/arguments.h"
-#include "cli/bench.h"
 #include "cli/build_info.h"
+#include "cli/commands.h"
+#include "cli/completions.h"
 #include "cli/execute.h"
 #include "cli/help.h"
+#include "cli/invocation.h"
+#include "cli/list.h"
+#include "cli/man_page.h"
 #include "cli/output.h"
 #include "cli/parse_value.h"
 #include "cli/tour.h"
 
 namespace poslab::cli {
 namespace {
-
-void print(const Streams& streams, std::string_view text) {
-  Writer out(streams.out, "standard output");
-  out.write(text);
-  out.flush();
-}
-
-// The words of `list`, which takes only a format.
-struct ListOptions {
-  Format format = Format::text;
-  static void fields(auto& self, auto&& field) { field("format", self.format, "text or json"); }
-};
-
-int run_list(std::span<const std::string> words, const Streams& streams) {
-  const auto fields = field_specs<ListOptions>();
-  const Arguments arguments = parse_arguments(fields, {}, words);
-  if (arguments.help) {
-    print(streams, "usage: poslab list [--format text|json]\n");
-    return 0;
-  }
-  Format format = Format::text;
-  if (const auto given = arguments.values.find("format"); given != arguments.values.end()) {
-    format = from_word<Format>(std::get<std::string>(parse_value(fields[0], given->second, "--format")));
-  }
-  if (format == Format::csv || format == Format::ndjson) throw UsageError("list: --format is text or json");
-  print(streams, format == Format::json ? list_json() : list_text());
-  return 0;
-}
 
 int run_generate(std::span<const std::string> words, const Streams& streams) {
   const auto kinds = generated_kinds();
@@ -56,7 +33,18 @@ int run_generate(std::span<const std::string> words, const Streams& streams) {
     throw UsageError(fmt::format("generate takes one of {}{}", fmt::join(kinds, ", "),
                                  words.empty() ? "" : suggestion(words[0], known)));
   }
-  print(streams, generate(words[0]));
+  const std::string_view what = words[0];
+  print(streams, what == "man"             ? man_page()
+                 : what == "complete-bash" ? bash_completion()
+                 : what == "complete-zsh"  ? zsh_completion()
+                                           : fish_completion());
+  return 0;
+}
+
+int run_experiment(const Experiment& experiment, std::span<const std::string> words, const Streams& streams) {
+  const Arguments arguments = parse_arguments(all_flags(experiment), experiment.positional, words);
+  if (!arguments.help) return execute(experiment, arguments, streams);
+  print(streams, help_text(experiment));
   return 0;
 }
 
@@ -80,8 +68,8 @@ int dispatch(std::span<const std::string> words, const Streams& streams) {
   if (name == "list") return run_list(rest, streams);
   if (name == "generate") return run_generate(rest, streams);
   if (name == "tour") return run_tour(rest, streams);
-  if (name == "bench") return execute(bench(), rest, streams);
-  if (const Experiment* experiment = find_experiment(name)) return execute(*experiment, rest, streams);
+  if (name == "bench") return run_experiment(bench(), rest, streams);
+  if (const Experiment* experiment = find_experiment(name)) return run_experiment(*experiment, rest, streams);
   throw UsageError(fmt::format("unknown {} '{}'{}", name.starts_with("-") ? "flag" : "subcommand", name,
                                suggestion(name, subcommand_names())));
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "cli/params.h"
 #include "cli/parse_value.h"
 #include "poslab/core/numbers.h"
 #include "poslab/core/ranges.h"
@@ -41,16 +42,8 @@ Sweep::Sweep(const Experiment& experiment, const std::vector<std::string>& axes,
     std::replace(name.begin(), name.end(), '-', '_');
     const std::string_view points = std::string_view(text).substr(equals + 1);
     const std::string where = fmt::format("--sweep {}", name);
-    const auto found = std::find_if(experiment.params.begin(), experiment.params.end(),
-                                    [&](const FieldSpec& f) { return f.name == name; });
-    if (found == experiment.params.end()) {
-      std::vector<std::string> names;
-      for (const FieldSpec& field : experiment.params) names.push_back(field.name);
-      throw UsageError(
-          fmt::format("{}: {} has no parameter '{}'{}", where, experiment.name, name, suggestion(name, names)));
-    }
-    const FieldSpec& field = *found;
-    const auto param = static_cast<std::size_t>(found - experiment.params.begin());
+    const std::size_t param = param_index(experiment, name, where);
+    const FieldSpec& field = experiment.params[param];
     if (std::find(params_.begin(), params_.end(), param) != params_.end()) {
       throw UsageError(fmt::format("{}: this parameter is swept twice", where));
     }
@@ -114,16 +107,6 @@ std::string Sweep::describe(const Record& record) const {
     }
   }
   return out;
-}
-
-Shard Shard::parse(std::string_view text) {
-  const std::size_t slash = text.find('/');
-  if (slash == std::string_view::npos) throw UsageError(fmt::format("--shard '{}': write it i/n", text));
-  const Shard shard{parse_integer(text.substr(0, slash), "--shard"), parse_integer(text.substr(slash + 1), "--shard")};
-  if (shard.count < 1 || shard.index < 1 || shard.index > shard.count) {
-    throw UsageError(fmt::format("--shard {}: i runs from 1 to n", text));
-  }
-  return shard;
 }
 
 }  // namespace poslab::cli

@@ -8,6 +8,7 @@
 #include "cli/arguments.h"
 #include "cli/config.h"
 #include "cli/execute.h"
+#include "cli/invocation.h"
 #include "cli/output.h"
 #include "cli/parse_value.h"
 #include "poslab_lesson.h"
@@ -49,25 +50,16 @@ bool is_study(std::string_view config, std::string_view name, const Experiment& 
 }  // namespace
 
 int run_tour(std::span<const std::string> words, const Streams& streams) {
-  const auto fields = field_specs<TourOptions>();
-  const Arguments arguments = parse_arguments(fields, {}, words);
+  const Arguments arguments = parse_arguments(field_specs<TourOptions>(), {}, words);
   if (arguments.help) {
-    Writer out(streams.out, "standard output");
-    out.write(
-        "poslab tour: the lesson, experiment by experiment\n\n"
-        "usage: poslab tour [--study] [--format text|json] [--output FILE] [--color auto|always|never]\n"
-        "--study also runs the last step, a study that trains models for minutes\n"
-        "example: poslab tour\n");
-    out.flush();
+    print(streams,
+          "poslab tour: the lesson, experiment by experiment\n\n"
+          "usage: poslab tour [--study] [--format text|json] [--output FILE] [--color auto|always|never]\n"
+          "--study also runs the last step, a study that trains models for minutes\n"
+          "example: poslab tour\n");
     return 0;
   }
-  Record record = to_record(TourOptions{});
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    if (const auto given = arguments.values.find(fields[i].name); given != arguments.values.end()) {
-      record[i] = parse_value(fields[i], given->second, flag_of(fields[i].name));
-    }
-  }
-  const auto options = from_record<TourOptions>(record);
+  const auto options = read_options<TourOptions>(arguments);
   if (options.format == Format::csv)
     throw UsageError("tour: its experiments have different columns; use --format json");
   const bool to_file = options.output.has_value();

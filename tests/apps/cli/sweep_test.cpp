@@ -6,6 +6,7 @@
 
 #include "cli/ordered_points.h"
 #include "cli/parse_value.h"
+#include "cli/shard.h"
 
 using namespace poslab;
 using namespace poslab::cli;

@@ -3,10 +3,10 @@
 
 #include "experiments/experiment.h"
 
-namespace poslab::cli {
+namespace poslab {
 
 // In the shape of an experiment, so that formats and outputs are the same; not in the registry, since no two runs of it
 // agree.
 const Experiment& bench();
 
-}  // namespace poslab::cli
+}  // namespace poslab

@@ -1,4 +1,4 @@
-#include "cli/bench.h"
+#include "bench/bench.h"
 
 #include <fmt/format.h>
 
@@ -7,11 +7,11 @@
 #include <cmath>
 #include <optional>
 
-#include "cli/bench_cases.h"
-#include "cli/parse_value.h"
+#include "bench/bench_cases.h"
+#include "poslab/core/suggestion.h"
 #include "poslab/kernels/blas.h"
 
-namespace poslab::cli {
+namespace poslab {
 namespace {
 
 struct Params {
@@ -58,7 +58,7 @@ double seconds_of(const std::function<void()>& run) {
 
 TypedReport<Summary, Row> run(const Params& params, const RunContext& context) {
   if (!(params.seconds > 0))
-    throw UsageError(fmt::format("bench: --seconds must be above 0 but is {}", params.seconds));
+    throw std::invalid_argument(fmt::format("[bench] seconds must be above 0 but is {}", params.seconds));
   load_blas();
   const std::vector<BenchCase> cases = bench_cases();
   std::vector<std::pair<const BenchCase*, const BenchCase*>> pairs;
@@ -73,8 +73,8 @@ TypedReport<Summary, Row> run(const Params& params, const RunContext& context) {
     pairs.emplace_back(&c, &*bound);
   }
   if (pairs.empty()) {
-    throw UsageError(
-        fmt::format("bench: no kernel's name holds '{}'{}", params.filter, suggestion(params.filter, names)));
+    throw std::invalid_argument(
+        fmt::format("[bench] no kernel's name holds '{}'{}", params.filter, suggestion(params.filter, names)));
   }
 
   TypedReport<Summary, Row> report;
@@ -117,4 +117,4 @@ const Experiment& bench() {
   return experiment;
 }
 
-}  // namespace poslab::cli
+}  // namespace poslab

@@ -1,4 +1,4 @@
-#include "cli/bench_cases.h"
+#include "bench/bench_cases.h"
 
 #include <fmt/format.h>
 
