@@ -70,7 +70,10 @@ class Runs(ProcessTest):
 
     def lines(self, name):
         path = self.folder / name
-        return path.read_text().splitlines() if path.exists() else []
+        try:
+            return path.read_text().splitlines()
+        except FileNotFoundError:  # not yet there, or renamed a moment ago
+            return []
 
 
 class Checkpoints(Runs):
