@@ -281,9 +281,11 @@ def near(a, b, tolerance):
 
 
 def may_be_added(case, place):
-    """The names that ADDED allows at a place such as params, 1.summary or rows.3; a column of CSV may be of any section."""
+    """The names that ADDED allows at a place such as params, 1.summary or rows.3; a column of CSV, or the unit of a
+    field (`fields`), may be of any section."""
     sections = ("params", "summary", "rows")
-    here = sections if case.form == "csv" else [part for part in place.split(".") if part in sections]
+    anywhere = case.form == "csv" or place.split(".")[-1] == "fields"
+    here = sections if anywhere else [part for part in place.split(".") if part in sections]
     return {name for scope in ("*", case.experiment) for section in here for name in ADDED.get(scope, {}).get(section, ())}
 
 

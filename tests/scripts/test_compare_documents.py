@@ -84,6 +84,8 @@ class Compare(unittest.TestCase):
         with self.declared(ADDED={"rotate": {"params": {"more"}}}):
             self.assertEqual(self.lines(more), [])
             self.assertTrue(self.lines(DOCUMENT.replace('"x"', '"more": 1, "x"')))
+            self.assertEqual(self.lines(more.replace("}}", '}, "fields": {"more": "radians"}}'),
+                                        DOCUMENT.replace("}}", '}, "fields": {}}')), [])
         with self.declared(ROUNDED=[("^rotate", r"\.x$", 1e-12, "")]):
             self.assertEqual(self.lines(DOCUMENT.replace("0.25", "0.2500000000000001")), [])
             self.assertTrue(self.lines(DOCUMENT.replace("0.25", "0.2501")))
