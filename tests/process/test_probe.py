@@ -49,7 +49,7 @@ class Probe(ProcessTest):
                 document = self.document(*command[1:])
                 self.assertEqual(document["summary"]["mistake"], mistake)
                 self.assertEqual(document["summary"]["verdict"], "mismatch" if mistake else "match")
-                self.assertEqual(len(document["rows"]), 2 * 19)
+                self.assertEqual(len(document["rows"]), 2 * 32)
                 self.poslab(*command[1:], "--expect", "match", "--format", "json", status=1 if mistake else 0)
 
     def test_axes_orders_and_types(self):

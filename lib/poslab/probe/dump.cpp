@@ -75,7 +75,11 @@ struct Axes {
 // `last`: the last axis that may count places.
 Axes find_axes(const Shape& shape, std::size_t last, const std::optional<NpyArray<double>>& positions,
                const std::string& path) {
-  if (!positions) return {last, std::nullopt};
+  // [batch, heads, places, head_dim]
+  const auto batch = [&](std::size_t place) {
+    return shape.size() >= 4 && place > 0 ? std::optional<std::size_t>(0) : std::nullopt;
+  };
+  if (!positions) return {last, batch(last)};
   Shape wanted = positions->shape;
   if (wanted.size() == 2 && wanted[0] == 1) wanted.erase(wanted.begin());
   if (wanted.size() == 2) {
@@ -84,7 +88,7 @@ Axes find_axes(const Shape& shape, std::size_t last, const std::optional<NpyArra
     }
   } else {
     for (std::size_t place = last + 1; place-- > 0;) {
-      if (shape[place] == wanted[0]) return {place, std::nullopt};
+      if (shape[place] == wanted[0]) return {place, batch(place)};
     }
   }
   refuse("positions are {}, but no axis of {} ({}) counts them.", shape_text(positions->shape), path,
@@ -106,9 +110,11 @@ void lay_out(LoadedVectors& loaded, Axes axes, const std::vector<std::int64_t>& 
   for (std::size_t axis : others) dump.n_vectors *= shape[axis];
   const std::int64_t batches = axes.batch ? shape[*axes.batch] : 1;
   const std::int64_t places = shape[axes.place];
+  dump.n_batches = batches;
+  const bool shared = positions && static_cast<std::int64_t>(positions->values.size()) == places;
   for (std::int64_t b = 0; b < batches; ++b) {
     for (std::int64_t s = 0; s < places; ++s) {
-      dump.positions.push_back(positions ? positions->values[b * places + s] : static_cast<double>(s));
+      dump.positions.push_back(positions ? positions->values[shared ? s : b * places + s] : static_cast<double>(s));
       for (std::int64_t v = 0; v < dump.n_vectors; ++v) {
         std::int64_t in = s * input_strides[axes.place], out = s * output_strides[axes.place];
         if (axes.batch) {
@@ -129,6 +135,7 @@ void lay_out(LoadedVectors& loaded, Axes axes, const std::vector<std::int64_t>& 
   }
   dump.input = loaded.input.values;
   dump.output = loaded.output.values;
+  dump.stored_as = storage_type(dump.output);
 }
 
 void check_head_dim(std::int64_t head_dim, const std::string& path) {
@@ -204,13 +211,14 @@ LoadedTable load_table(const std::string& cos_path, const std::string& sin_path,
   const std::int64_t columns = cosines.shape.back();
   const std::int64_t rows = product(std::span(cosines.shape).first(cosines.shape.size() - 1));
   LoadedTable table;
+  VectorDump& dump = table.vectors.dump;
   if (!positions) {
-    for (std::int64_t s = 0; s < rows; ++s) table.dump.positions.push_back(static_cast<double>(s));
+    for (std::int64_t s = 0; s < rows; ++s) dump.positions.push_back(static_cast<double>(s));
   } else {
-    table.dump.positions = positions->values;
+    dump.positions = positions->values;
   }
-  if (static_cast<std::int64_t>(table.dump.positions.size()) != rows) {
-    refuse("there are {} positions but {} rows in {} ({}).", table.dump.positions.size(), rows, cos_path,
+  if (static_cast<std::int64_t>(dump.positions.size()) != rows) {
+    refuse("there are {} positions but {} rows in {} ({}).", dump.positions.size(), rows, cos_path,
            shape_text(cosines.shape));
   }
   const auto repeats = [&](auto twin) {
@@ -231,12 +239,25 @@ LoadedTable load_table(const std::string& cos_path, const std::string& sin_path,
     }
   }
   const std::int64_t n_pairs = table.layout ? columns / 2 : columns;
+  std::vector<double>&before = table.vectors.input.values, &after = table.vectors.output.values;
+  before.assign(static_cast<std::size_t>(rows * 2 * n_pairs), 0.0);
+  after = before;
   for (std::int64_t s = 0; s < rows; ++s) {
     for (std::int64_t i = 0; i < n_pairs; ++i) {
       const std::int64_t column = table.layout ? rope_pair_channels(*table.layout, columns, i).first : i;
-      table.dump.turns.emplace_back(cosines.values[s * columns + column], sines.values[s * columns + column]);
+      const std::int64_t at = s * 2 * n_pairs + i;
+      before[static_cast<std::size_t>(at)] = 1;
+      after[static_cast<std::size_t>(at)] = cosines.values[s * columns + column];
+      after[static_cast<std::size_t>(at + n_pairs)] = sines.values[s * columns + column];
     }
+    dump.input_rows.push_back(s * 2 * n_pairs);
   }
+  dump.output_rows = dump.input_rows;
+  dump.head_dim = 2 * n_pairs;
+  dump.has_pairing = false;
+  dump.input = before;
+  dump.output = after;
+  dump.stored_as = storage_type(after);
   return table;
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "poslab/formats/npy.h"
-#include "poslab/probe/evidence.h"
+#include "poslab/probe/vectors.h"
 #include "poslab/rope/rope.h"
 
 namespace poslab {
@@ -32,8 +32,9 @@ LoadedVectors load_vectors(const std::string& input_path, const std::string& out
 // turn.
 LoadedVectors load_unit_vectors(const std::string& path, const std::optional<NpyArray<double>>& positions);
 
+// A table as vectors: pairs (1, 0) before, (cos, sin) after, in the half layout.
 struct LoadedTable {
-  TableDump dump;
+  LoadedVectors vectors;
   std::optional<RopeLayout> layout;  // how the table repeats its columns; absent: it has each once
 };
 

@@ -6,8 +6,6 @@
 #include <numeric>
 #include <utility>
 
-#include "poslab/core/threads.h"
-
 namespace poslab {
 namespace {
 
@@ -66,10 +64,6 @@ DType storage_type(std::span<const double> values) {
   return DType::f64;
 }
 
-bool clearly_worse(const Misfit& worse, const Misfit& better) {
-  return worse.total - better.total > std::max(40.0, 0.04 * better.turns);
-}
-
 TurnEvidence TurnEvidence::from_vectors(const VectorDump& dump) {
   TurnEvidence e;
   e.head_dim_ = dump.head_dim;
@@ -91,49 +85,7 @@ TurnEvidence TurnEvidence::from_vectors(const VectorDump& dump) {
   return e;
 }
 
-TurnEvidence TurnEvidence::from_table(const TableDump& dump) {
-  TurnEvidence e;
-  const std::size_t n_pairs = dump.turns.size() / dump.positions.size();
-  MeasuredTurns m;
-  m.n_pairs = static_cast<std::int64_t>(n_pairs);
-  std::vector<double> lengths, values;
-  for (std::size_t place : sample_places(dump.positions)) {
-    e.positions_.push_back(dump.positions[place]);
-    for (std::size_t i = 0; i < n_pairs; ++i) {
-      const Complex turn = dump.turns[place * n_pairs + i];
-      m.turn.push_back(turn);
-      lengths.push_back(std::abs(turn));
-      values.insert(values.end(), {turn.real(), turn.imag()});
-    }
-  }
-  m.weight.assign(m.turn.size(), 1);
-  m.unexplained.assign(e.positions_.size(), 0);
-  m.uncopied = m.unexplained;
-  m.attention_factor = median(lengths);
-  for (double& l : lengths) l = (l - m.attention_factor) * (l - m.attention_factor);
-  m.noise = std::sqrt(std::accumulate(lengths.begin(), lengths.end(), 0.0) / static_cast<double>(lengths.size()));
-  e.stored_as_ = storage_type(values);
-  e.noise_ = std::max(rounding_of(e.stored_as_), m.noise);
-  for (RopeLayout layout : {RopeLayout::half, RopeLayout::interleaved}) {
-    e.plausible_.emplace_back(layout, 2 * m.n_pairs);
-    e.measured_[e.plausible_.back()] = m;
-  }
-  return e;
-}
-
 double TurnEvidence::noise_at(double position) const { return noise_ + 0x1p-24 * std::abs(position); }
-
-bool TurnEvidence::shows(NamedMistake::Kind kind) const { return kind != NamedMistake::Kind::pairing || head_dim_ > 0; }
-
-bool TurnEvidence::still() const {
-  return std::all_of(positions_.begin(), positions_.end(), [](double p) { return p == 0; });
-}
-
-bool TurnEvidence::hopeless() const { return noise_ > 0x1p-6; }
-
-double TurnEvidence::dof(const RopeHypothesis& hypothesis) const {
-  return static_cast<double>(hypothesis.rotary_dim()) * static_cast<double>(positions_.size());
-}
 
 MeasuredTurns TurnEvidence::measure(RopeLayout layout, std::int64_t rotary_dim, std::size_t place_step) const {
   MeasuredTurns m;
@@ -249,116 +201,10 @@ const MeasuredTurns* TurnEvidence::measured(RopeLayout layout, std::int64_t rota
   return &measured_.emplace(std::pair{layout, rotary_dim}, measure(layout, rotary_dim, 1)).first->second;
 }
 
-std::vector<double> TurnEvidence::misfit_by_place(const RopeHypothesis& hypothesis) const {
-  const MeasuredTurns& m = *measured(hypothesis.layout, hypothesis.rotary_dim());
-  const RopeTurns turns(hypothesis);
-  std::vector<double> off(positions_.size());
-  const auto n_pairs = static_cast<std::size_t>(m.n_pairs);
-  for (std::size_t s = 0; s < positions_.size(); ++s) {
-    for (std::size_t i = 0; i < n_pairs; ++i) {
-      const double weight = m.weight[s * n_pairs + i];
-      if (weight == 0) continue;
-      off[s] += weight * std::norm(m.turn[s * n_pairs + i] - turns(positions_[s], static_cast<std::int64_t>(i)));
-    }
-    off[s] /= noise_at(positions_[s]) * noise_at(positions_[s]) * static_cast<double>(2 * n_pairs);
-  }
-  return off;
-}
-
-std::optional<Misfit> TurnEvidence::misfit(const RopeHypothesis& hypothesis) const {
-  const MeasuredTurns* m = measured(hypothesis.layout, hypothesis.rotary_dim());
-  if (!m) return std::nullopt;
-  Misfit misfit;
-  for (double off : misfit_by_place(hypothesis)) misfit.turns += off * static_cast<double>(2 * m->n_pairs);
-  if (!std::isfinite(misfit.turns)) return std::nullopt;  // an angle beyond the profile's type
-  misfit.total = misfit.turns;
-  for (std::size_t s = 0; s < positions_.size(); ++s) {
-    misfit.total += (m->unexplained[s] + m->uncopied[s]) / (noise_at(positions_[s]) * noise_at(positions_[s]));
-  }
-  return misfit;
-}
-
-bool TurnEvidence::acceptable(const RopeHypothesis& hypothesis, const Misfit& misfit) const {
-  const MeasuredTurns* m = measured(hypothesis.layout, hypothesis.rotary_dim());
-  if (!m || hopeless()) return false;
-  const double copied = static_cast<double>((head_dim_ > 0 ? head_dim_ - 2 * m->n_pairs : 0) * n_vectors_) *
-                        static_cast<double>(positions_.size());
-  return misfit.turns <= 6 * dof(hypothesis) + 40 && misfit.total <= 6 * (dof(hypothesis) + m->spare_dof + copied) + 40;
-}
-
 FrequencyEvidence::FrequencyEvidence(std::vector<double> inv_freq) : stored_as_(storage_type(inv_freq)) {
   for (double w : inv_freq)
     measured_.error.push_back(std::max(rounding_of(stored_as_), 0x1p-22) * std::abs(w) + 1e-300);
   measured_.value = std::move(inv_freq);
-}
-
-std::optional<Misfit> FrequencyEvidence::misfit(const RopeHypothesis& hypothesis) const {
-  if (hypothesis.rotary_dim() != 2 * static_cast<std::int64_t>(measured_.value.size())) return std::nullopt;
-  Misfit misfit;
-  for (std::size_t i = 0; i < measured_.value.size(); ++i) {
-    const double expected = hypothesis.sign * hypothesis.position_scale * hypothesis.frequencies.inv_freq[i];
-    const double error = measured_.error[i] > 1e-299 ? measured_.error[i] : 0x1p-22 * std::abs(expected) + 1e-300;
-    const double off = (measured_.value[i] - expected) / error;
-    misfit.turns += off * off;
-  }
-  misfit.total = misfit.turns;
-  return misfit;
-}
-
-double FrequencyEvidence::dof(const RopeHypothesis& hypothesis) const {
-  return static_cast<double>(hypothesis.rotary_dim() / 2);
-}
-
-bool FrequencyEvidence::acceptable(const RopeHypothesis& hypothesis, const Misfit& misfit) const {
-  return misfit.turns <= 6 * dof(hypothesis) + 40;
-}
-
-std::vector<double> residuals(const VectorDump& dump, const RopeHypothesis& hypothesis, int threads) {
-  const RopeTurns turns(hypothesis);
-  const auto n_pairs = static_cast<std::size_t>(hypothesis.rotary_dim() / 2);
-  const auto width = static_cast<std::size_t>(dump.head_dim);
-  std::vector<double> out(dump.positions.size());
-  constexpr std::size_t chunk = 64;
-  const auto n_chunks = static_cast<std::int64_t>((out.size() + chunk - 1) / chunk);
-  parallel_for(n_chunks, threads, [&](std::int64_t task) {
-    std::vector<Complex> turn(n_pairs);
-    const std::size_t end = std::min(out.size(), (static_cast<std::size_t>(task) + 1) * chunk);
-    for (std::size_t s = static_cast<std::size_t>(task) * chunk; s < end; ++s) {
-      for (std::size_t i = 0; i < n_pairs; ++i) turn[i] = turns(dump.positions[s], static_cast<std::int64_t>(i));
-      double left = 0, size = 0;
-      for (std::size_t h = 0; h < static_cast<std::size_t>(dump.n_vectors); ++h) {
-        const std::size_t row = s * static_cast<std::size_t>(dump.n_vectors) + h;
-        const double* x = dump.input.data() + dump.input_rows[row];
-        const double* y = dump.output.data() + dump.output_rows[row];
-        for (std::size_t i = 0; i < n_pairs; ++i) {
-          const auto [a, b] =
-              rope_pair_channels(hypothesis.layout, hypothesis.rotary_dim(), static_cast<std::int64_t>(i));
-          const double first = y[a] - (x[a] * turn[i].real() - x[b] * turn[i].imag());
-          const double second = y[b] - (x[a] * turn[i].imag() + x[b] * turn[i].real());
-          left += first * first + second * second;
-        }
-        for (std::size_t c = 2 * n_pairs; c < width; ++c) left += (y[c] - x[c]) * (y[c] - x[c]);
-        for (std::size_t c = 0; c < width; ++c) size += y[c] * y[c];
-      }
-      out[s] = size > 0 ? std::sqrt(left / size) : std::sqrt(left);
-    }
-  });
-  return out;
-}
-
-std::vector<double> residuals(const TableDump& dump, const RopeHypothesis& hypothesis) {
-  const RopeTurns turns(hypothesis);
-  const std::size_t n_pairs = dump.turns.size() / dump.positions.size();
-  std::vector<double> out(dump.positions.size());
-  for (std::size_t s = 0; s < out.size(); ++s) {
-    double left = 0, size = 0;
-    for (std::size_t i = 0; i < n_pairs; ++i) {
-      left += std::norm(dump.turns[s * n_pairs + i] - turns(dump.positions[s], static_cast<std::int64_t>(i)));
-      size += std::norm(dump.turns[s * n_pairs + i]);
-    }
-    out[s] = size > 0 ? std::sqrt(left / size) : std::sqrt(left);
-  }
-  return out;
 }
 
 }  // namespace poslab

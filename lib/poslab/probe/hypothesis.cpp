@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numbers>
 #include <stdexcept>
 #include <utility>
 
@@ -156,6 +157,9 @@ void add_yarn(const RopeHypothesis& meant, Mistakes& mistakes) {
       inv_freq[i] = plain[i] * (1 - share[i]) + stretched[i] * share[i];
     }
   });
+  mistakes.add_bent("YaRN ramp inverted", [&](std::vector<double>& inv_freq) {
+    for (std::size_t i = 0; i < inv_freq.size(); ++i) inv_freq[i] = plain[i] + plain[i] / k - inv_freq[i];
+  });
   mistakes.add_bent("YaRN ramp clamped to the number of pairs", [&](std::vector<double>& inv_freq) {
     YarnRange range = yarn_range(s);
     range.high = std::min(range.high, static_cast<double>(inv_freq.size()) - 1);
@@ -164,6 +168,24 @@ void add_yarn(const RopeHypothesis& meant, Mistakes& mistakes) {
       inv_freq[i] = plain[i] * (1 - r) + plain[i] / k * r;
     }
   });
+}
+
+void add_llama3(const RopeHypothesis& meant, Mistakes& mistakes) {
+  const RopeScaling& s = meant.scaling;
+  const auto plain = default_frequencies(s).inv_freq;
+  const double k = effective_factor(s), original = original_length(s);
+  const auto stepped = [&](std::string name, double rotations) {
+    mistakes.add_bent(std::move(name), [&](std::vector<double>& inv_freq) {
+      for (std::size_t i = 0; i < inv_freq.size(); ++i) {
+        inv_freq[i] = original * plain[i] / (2 * std::numbers::pi) > rotations ? plain[i] : plain[i] / k;
+      }
+    });
+  };
+  stepped("smoothing missing", s.low_freq_factor);
+  stepped("smoothing missing", s.high_freq_factor);
+  mistakes.add_scaling("low_freq_factor and high_freq_factor swapped",
+                       [](RopeScaling& c) { std::swap(c.low_freq_factor, c.high_freq_factor); });
+  stepped("low_freq_factor and high_freq_factor swapped", s.low_freq_factor);
 }
 
 void add_lengths(const RopeHypothesis& meant, Mistakes& mistakes) {
@@ -205,6 +227,9 @@ void add_frequencies(const RopeHypothesis& meant, std::int64_t head_dim, Mistake
   mistakes.add_scaling(
       "base default used", [](RopeScaling& c) { c.rope_theta = 10000; },
       fmt::format("10000 instead of {}", s.rope_theta));
+  mistakes.add_scaling("exponent without the 2", [](RopeScaling& c) { c.rope_theta = std::sqrt(c.rope_theta); });
+  mistakes.add_bent("pairs reversed",
+                    [](std::vector<double>& inv_freq) { std::reverse(inv_freq.begin(), inv_freq.end()); });
   if (s.rope_type == RopeType::default_) return;
 
   mistakes.add_scaling(ignored_name(s.rope_type), [](RopeScaling& c) { c.rope_type = RopeType::default_; });
@@ -227,6 +252,9 @@ void add_frequencies(const RopeHypothesis& meant, std::int64_t head_dim, Mistake
       });
       break;
     }
+    case RopeType::llama3:
+      add_llama3(meant, mistakes);
+      break;
     case RopeType::proportional:
       mistakes.add_scaling("contiguous block instead of proportional pairs", [](RopeScaling& c) {
         c.rope_type = RopeType::default_;
@@ -259,8 +287,12 @@ RopeTurns::RopeTurns(const RopeHypothesis& h)
       offset_(h.position_offset),
       sign_(h.sign) {}
 
+double RopeTurns::angle(double position, std::int64_t pair) const {
+  return sign_ * rope_.angle(scale_ * position + offset_, pair);
+}
+
 std::complex<double> RopeTurns::operator()(double position, std::int64_t pair) const {
-  const double angle = sign_ * rope_.angle(scale_ * position + offset_, pair);
+  const double angle = this->angle(position, pair);
   const NumericProfile& profile = rope_.profile();
   if (profile.table == DType::f64) return std::polar(attention_factor_, angle);
   // Engines multiply by the attention factor before they store.
@@ -277,6 +309,12 @@ std::vector<NamedMistake> named_mistakes(const RopeHypothesis& meant, std::int64
   mistakes.add(Kind::position, "not rotated", [](RopeHypothesis& h) { h.position_scale = 0; });
   mistakes.add(Kind::position, "negative angle", [](RopeHypothesis& h) { h.sign = -h.sign; });
   mistakes.add(Kind::position, "positions doubled", [](RopeHypothesis& h) { h.position_scale *= 2; });
+  for (double degree : {std::numbers::pi / 180, 180 / std::numbers::pi}) {
+    mistakes.add(Kind::position, "degrees used as radians", [&](RopeHypothesis& h) {
+      h.position_scale *= degree;
+      h.position_offset *= degree;
+    });
+  }
   mistakes.add(Kind::position, "rotated twice", [](RopeHypothesis& h) {
     h.position_scale *= 2;
     h.position_offset *= 2;

@@ -41,6 +41,7 @@ class RopeTurns {
   // Throws std::invalid_argument "[numeric_profile] ..." for a profile that cannot be run with these frequencies.
   explicit RopeTurns(const RopeHypothesis& hypothesis);
   std::int64_t n_pairs() const { return rope_.n_pairs(); }
+  double angle(double position, std::int64_t pair) const;  // radians, signed
   // attention_factor * exp(i * angle), rounded as the profile says.
   std::complex<double> operator()(double position, std::int64_t pair) const;
 

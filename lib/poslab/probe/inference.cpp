@@ -493,6 +493,8 @@ class Dictionary {
   std::vector<RopeHypothesis> found_;
 };
 
+bool same_word(double a, double b) { return std::abs(a - b) <= 1e-6 * std::max(std::abs(a), std::abs(b)); }
+
 bool is_known_base(double theta) {
   return std::find(std::begin(known_bases), std::end(known_bases), theta) != std::end(known_bases);
 }
@@ -577,6 +579,37 @@ std::optional<RopeHypothesis> shifted(const TurnEvidence& evidence, const RopeHy
   ahead.mistakes.push_back("positions shifted");
   ahead.detail = fmt::format("by {:+}", offset);
   return ahead;
+}
+
+void name_differences(const RopeHypothesis& meant, RopeHypothesis& found) {
+  std::vector<std::string> names, details;
+  const auto differs = [&](std::string name, std::string detail) {
+    names.push_back(std::move(name));
+    details.push_back(std::move(detail));
+  };
+  if (found.layout != meant.layout) differs("pairing swapped", std::string(to_word(found.layout)));
+  if (found.rotary_dim() != meant.rotary_dim()) {
+    differs("another rotary_dim", fmt::format("{} instead of {}", found.rotary_dim(), meant.rotary_dim()));
+  }
+  if (!same_word(found.scaling.rope_theta, meant.scaling.rope_theta)) {
+    differs(found.scaling.rope_theta == 10000 ? "base default used" : "another base",
+            fmt::format("{} instead of {}", found.scaling.rope_theta, meant.scaling.rope_theta));
+  }
+  if (found.scaling.rope_type != meant.scaling.rope_type) {
+    differs("another scaling",
+            fmt::format("{} instead of {}", to_word(found.scaling.rope_type), to_word(meant.scaling.rope_type)));
+  } else if (found.scaling.factor && meant.scaling.factor && !same_word(*found.scaling.factor, *meant.scaling.factor)) {
+    differs("another factor", fmt::format("{} instead of {}", *found.scaling.factor, *meant.scaling.factor));
+  }
+  if (!same_word(found.frequencies.attention_factor, meant.frequencies.attention_factor)) {
+    differs("another attention factor", fmt::format("{:.7g} instead of {:.7g}", found.frequencies.attention_factor,
+                                                    meant.frequencies.attention_factor));
+  }
+  if (names.empty() && found.mistakes.empty()) differs("other frequencies", "");
+  found.mistakes.insert(found.mistakes.begin(), names.begin(), names.end());
+  for (const std::string& detail : details) {
+    if (!detail.empty()) found.detail += (found.detail.empty() ? "" : "; ") + detail;
+  }
 }
 
 std::vector<RopeHypothesis> infer_hypotheses(const FrequencyEvidence& evidence) {

@@ -29,4 +29,7 @@ std::optional<RopeHypothesis> shifted(const TurnEvidence& evidence, const RopeHy
 
 std::vector<RopeHypothesis> infer_hypotheses(const FrequencyEvidence& evidence);
 
+// Names what sets an inferred implementation apart from the meant one, parameter by parameter.
+void name_differences(const RopeHypothesis& meant, RopeHypothesis& found);
+
 }  // namespace poslab

@@ -1,300 +1,334 @@
 #include "poslab/probe/probe.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <stdexcept>
-#include <utility>
+
+#include "poslab/probe/explain.h"
+#include "poslab/probe/inference.h"
+#include "poslab/probe/roundings.h"
 
 namespace poslab {
 namespace {
 
 using Kind = NamedMistake::Kind;
 
-// Roundings that are nobody's mistake, and those that are one, with its name.
-struct Rounding {
-  std::string_view profile;
-  std::string_view mistake;
-};
-constexpr Rounding fine_roundings[] = {{"f64", ""},          {"f32_table", ""}, {"f32_angle", ""},
-                                       {"f32_inv_freq", ""}, {"hf_f32", ""},    {"ggml_f32", ""}};
-constexpr Rounding coarse_roundings[] = {
-    {"bf16_table", "tables in bf16"},
-    {"bf16_angle", "angles in bf16"},
-    {"bf16_angle_only", "angles in bf16"},
-    {"bf16_inv_freq", "inv_freq in bf16"},
-    {"bf16_inv_freq_only", "inv_freq in bf16"},
-    {"bf16_position", "positions in bf16"},
-    {"bf16_position_only", "positions in bf16"},
-    {"bf16_all", "everything in bf16"},
-    {"f16_table", "tables in f16"},
-    {"f16_angle", "angles in f16"},
-    {"f16_angle_only", "angles in f16"},
-    {"f16_inv_freq", "inv_freq in f16"},
-    {"f16_inv_freq_only", "inv_freq in f16"},
-    {"f16_position", "positions in f16"},
-    {"f16_position_only", "positions in f16"},
-    {"f16_all", "everything in f16"},
-};
-
-class Search {
- public:
-  Search(const ProbeEvidence& evidence, const ProbeQuestion& question) : evidence_(evidence), question_(question) {}
-
-  // How much smaller a misfit must be for a later rounding to take an earlier one's place.
-  static constexpr double plainest = 0.75, nearest_one = 1;
-
-  // The hypothesis under its best fine rounding, and under its best coarse one, which counts as a further mistake.
-  void consider(const RopeHypothesis& h, int complexity) {
-    // Both, since a coarse rounding that does nothing here must not look better than a fine one that was passed over.
-    add(best_of(h, fine_roundings, complexity, plainest));
-    add(best_of(h, fine_roundings, complexity, nearest_one));
-    add(best_of(h, coarse_roundings, complexity + 1, plainest));
-    if (question_.profile.empty()) return;
-    RopeHypothesis meant = h;
-    meant.profile = question_.profile;
-    add(ranked(meant, complexity));
+bool starts_gross(const std::string& name) {
+  for (std::string_view gross : {"not rotated", "pairing swapped", "base default used"}) {
+    if (name == gross) return true;
   }
+  return name.ends_with("ignored") || name.ends_with("missing");
+}
 
-  // The hypotheses that come nearest without regard to rounding, each under its best roundings.
-  void consider_nearest(std::vector<RopeHypothesis> hypotheses, int complexity) {
-    constexpr std::size_t most = 6;
-    std::vector<std::pair<double, std::size_t>> order;
-    for (std::size_t i = 0; i < hypotheses.size(); ++i) {
-      if (const auto candidate = ranked(hypotheses[i], complexity)) order.emplace_back(candidate->misfit.total, i);
-    }
-    std::sort(order.begin(), order.end());
-    order.resize(std::min(order.size(), most));
-    std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-    for (const auto& [misfit, i] : order) consider(hypotheses[i], complexity);
-  }
-
-  std::optional<RankedHypothesis> ranked(RopeHypothesis h, int complexity) const {
+// The plainest rounding that allows the data; the nearest one where none does.
+std::string name_profile(const VectorDump& dump, const EngineModel& model, const Selection& rows, int threads) {
+  std::string nearest = model.rope.profile;
+  double least = 1e300;
+  for (const Rounding& rounding : fine_roundings) {
     try {
-      const std::optional<Misfit> misfit = evidence_.misfit(h);
-      if (!misfit) return std::nullopt;
-      const bool acceptable = evidence_.acceptable(h, *misfit);
-      return RankedHypothesis{std::move(h), *misfit, complexity, acceptable};
-    } catch (const std::invalid_argument&) {
-      return std::nullopt;  // a profile that these frequencies do not have
-    }
-  }
-
-  template <std::size_t n>
-  std::optional<RankedHypothesis> best_of(const RopeHypothesis& h, const Rounding (&roundings)[n], int complexity,
-                                          double gain) const {
-    std::optional<RankedHypothesis> best;
-    for (const Rounding& rounding : roundings) {
-      if (rounding.profile == question_.profile) continue;
-      RopeHypothesis rounded = h;
-      rounded.profile = rounding.profile;
-      if (!rounding.mistake.empty()) rounded.mistakes.emplace_back(rounding.mistake);
-      const auto candidate = ranked(std::move(rounded), complexity);
-      if (candidate && (!best || candidate->misfit.total < gain * best->misfit.total)) best = candidate;
-    }
-    return best;
-  }
-
-  void add(const std::optional<RankedHypothesis>& candidate) {
-    if (candidate) all_.push_back(*candidate);
-  }
-
-  const RankedHypothesis* nearest() const {
-    const auto best = std::min_element(all_.begin(), all_.end(), [](const auto& a, const auto& b) {
-      return std::pair(!a.acceptable, a.misfit.total) < std::pair(!b.acceptable, b.misfit.total);
-    });
-    return best == all_.end() ? nullptr : &*best;
-  }
-
-  // The simplest hypotheses that the data do not set apart from the nearest one; empty where nothing is acceptable.
-  std::vector<const RankedHypothesis*> chosen() const {
-    const RankedHypothesis* best = nearest();
-    std::vector<const RankedHypothesis*> equals;
-    if (!best || !best->acceptable) return equals;
-    for (const RankedHypothesis& h : all_) {
-      if (!h.acceptable || clearly_worse(h.misfit, best->misfit)) continue;
-      if (!equals.empty() && h.complexity > equals.front()->complexity) continue;
-      if (!equals.empty() && h.complexity < equals.front()->complexity) equals.clear();
-      equals.push_back(&h);
-    }
-    return equals;
-  }
-
-  // Whether noise alone is left, so that no further hypothesis could do better.
-  bool settled() const {
-    const auto equals = chosen();
-    return !equals.empty() && equals.front()->misfit.turns <= 1.5 * evidence_.dof(equals.front()->hypothesis);
-  }
-
- private:
-  const ProbeEvidence& evidence_;
-  const ProbeQuestion& question_;
-  std::vector<RankedHypothesis> all_;
-};
-
-bool same_word(double a, double b) { return std::abs(a - b) <= 1e-6 * std::max(std::abs(a), std::abs(b)); }
-
-// What sets an inferred implementation apart from the meant one, by parameter.
-void name_differences(const RopeHypothesis& meant, RopeHypothesis& found) {
-  std::vector<std::string> names, details;
-  const auto differs = [&](std::string name, std::string detail) {
-    names.push_back(std::move(name));
-    details.push_back(std::move(detail));
-  };
-  if (found.layout != meant.layout) differs("pairing swapped", std::string(to_word(found.layout)));
-  if (found.rotary_dim() != meant.rotary_dim()) {
-    differs("another rotary_dim", fmt::format("{} instead of {}", found.rotary_dim(), meant.rotary_dim()));
-  }
-  if (!same_word(found.scaling.rope_theta, meant.scaling.rope_theta)) {
-    differs(found.scaling.rope_theta == 10000 ? "base default used" : "another base",
-            fmt::format("{} instead of {}", found.scaling.rope_theta, meant.scaling.rope_theta));
-  }
-  if (found.scaling.rope_type != meant.scaling.rope_type) {
-    differs("another scaling",
-            fmt::format("{} instead of {}", to_word(found.scaling.rope_type), to_word(meant.scaling.rope_type)));
-  } else if (found.scaling.factor && meant.scaling.factor && !same_word(*found.scaling.factor, *meant.scaling.factor)) {
-    differs("another factor", fmt::format("{} instead of {}", *found.scaling.factor, *meant.scaling.factor));
-  }
-  if (!same_word(found.frequencies.attention_factor, meant.frequencies.attention_factor)) {
-    differs("another attention factor", fmt::format("{:.7g} instead of {:.7g}", found.frequencies.attention_factor,
-                                                    meant.frequencies.attention_factor));
-  }
-  if (names.empty() && found.mistakes.empty()) differs("other frequencies", "");
-  found.mistakes.insert(found.mistakes.begin(), names.begin(), names.end());
-  for (const std::string& detail : details) {
-    if (!detail.empty()) found.detail += (found.detail.empty() ? "" : "; ") + detail;
-  }
-}
-
-std::string joined_names(const std::vector<const RankedHypothesis*>& equals) {
-  std::vector<std::string> names;
-  for (const RankedHypothesis* h : equals) {
-    std::string name = h->hypothesis.mistake();
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
-  }
-  constexpr std::size_t shown = 3;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), shown); ++i) text += (i == 0 ? "" : " or ") + names[i];
-  if (names.size() > shown) text += " or others";
-  return text;
-}
-
-void add_named(const ProbeEvidence& evidence, const ProbeQuestion& question, Search& search,
-               std::vector<NamedMistake>& all_mistakes) {
-  for (const RopeHypothesis& meant : question.meant) {
-    search.consider(meant, 0);
-    std::vector<NamedMistake> mistakes = named_mistakes(meant, question.head_dim, question.others);
-    std::erase_if(mistakes, [&](const NamedMistake& m) {
-      // With both layouts open neither is a mistake.
-      return !evidence.shows(m.kind) || (m.kind == Kind::pairing && question.meant.size() > 1);
-    });
-    std::vector<RopeHypothesis> single, twofold;
-    for (const NamedMistake& m : mistakes) single.push_back(m.hypothesis);
-    search.consider_nearest(std::move(single), 1);
-    if (!search.settled() && !evidence.hopeless()) {
-      for (const NamedMistake& first : mistakes) {
-        for (const NamedMistake& second : mistakes) {
-          if (first.kind < second.kind) twofold.push_back(combine(meant, first, second));
-        }
+      EngineModel rounded = model;
+      rounded.rope.profile = rounding.profile;
+      const Judgement j = judge(dump, rounded, Tolerance::profile, rows, threads);
+      if (j.fits()) return std::string(rounding.profile);
+      if (j.worst < least) {
+        least = j.worst;
+        nearest = rounding.profile;
       }
-      search.consider_nearest(std::move(twofold), 2);
+    } catch (const std::invalid_argument&) {
     }
-    all_mistakes.insert(all_mistakes.end(), mistakes.begin(), mistakes.end());
+  }
+  return nearest;
+}
+
+bool is_coarse(std::string_view profile) { return profile.starts_with("bf16") || profile.starts_with("f16"); }
+
+EngineModel with_rope(const EngineModel& model, const RopeHypothesis& rope) {
+  EngineModel out = model;
+  out.rope = rope;
+  out.rope.profile = model.rope.profile;
+  out.frequency_error.clear();
+  if (rope.layout != model.pairing.read || rope.rotary_dim() != model.pairing.rotary_dim) {
+    out.pairing = plain_pairing(rope.layout, rope.rotary_dim());
+  }
+  out.cos_gain = out.sin_gain = rope.frequencies.attention_factor;
+  return out;
+}
+
+// By how much a pair differs at most between two models, relative.
+double difference_at(const EngineModel& a, const EngineModel& b, double position) {
+  const RopeTurns first(a.rope), second(b.rope);
+  double most = 0;
+  const std::int64_t n = std::min(first.n_pairs(), second.n_pairs());
+  for (std::int64_t i = 0; i < n; ++i) {
+    most = std::max(most, std::abs(a.cos_gain * std::polar(1.0, first.angle(position, i)) -
+                                   b.cos_gain * std::polar(1.0, second.angle(position, i))));
+  }
+  return most;
+}
+
+// Which named mistakes would look the same, and how far to look to tell.
+void rule_out(ProbeFinding& f, const VectorDump& dump, const ProbeQuestion& question, const RopeHypothesis& right,
+              int threads) {
+  RopeHypothesis base = right;
+  base.mistakes.clear();
+  base.layout = f.model.pairing.read;
+  ProbeQuestion tolerant = question;
+  const bool coarse = is_coarse(f.model.rope.profile) && question.profile.empty();
+  if (coarse) tolerant.profile = f.model.rope.profile;
+  const Selection sample = sample_rows(dump);
+  std::vector<EngineModel> open;
+  for (const NamedMistake& m : named_mistakes(base, question.head_dim, question.others)) {
+    if (m.kind == Kind::pairing && (question.meant.size() > 1 || !dump.has_pairing)) continue;
+    EngineModel other = with_rope(f.model, m.hypothesis);
+    ++f.n_alternatives;
+    try {
+      if (!judge_meant(dump, other, tolerant, sample, threads).fits()) continue;
+      const std::string name = m.hypothesis.mistake();
+      if (starts_gross(name) && !judge_meant(dump, other, tolerant, all_rows(dump), threads).fits()) continue;
+      if (m.kind != Kind::pairing) open.push_back(std::move(other));
+      if (std::find(f.not_ruled_out.begin(), f.not_ruled_out.end(), name) == f.not_ruled_out.end()) {
+        f.not_ruled_out.push_back(name);
+      }
+    } catch (const std::invalid_argument&) {
+    }
+  }
+  if (open.empty()) return;
+  const double noise = half_ulp(dump.stored_as, 1) + 0x1p-22;
+  for (double position = 1; position <= 0x1p20; position *= 2) {
+    const double needed = 8 * (noise + 0x1p-22 * position);
+    const auto told = [&](const EngineModel& m) { return difference_at(f.model, m, position) > needed; };
+    if (std::all_of(open.begin(), open.end(), told)) {
+      f.dump_up_to = position;
+      return;
+    }
   }
 }
 
-// Where nothing was meant: no turn at all, and plain RoPE to measure what remains unexplained.
-void consider_plain(const ProbeQuestion& question, Search& search) {
-  RopeHypothesis plain;
-  RopeScaling scaling;
-  scaling.head_dim = scaling.rotary_dim = question.head_dim;
-  set_scaling(plain, scaling);
+// Heads, batch rows, pairs and positions where `meant` fails, each list only where something is left that does not.
+void locate(ProbeFinding& f, const VectorDump& dump, const Judgement& meant) {
+  const auto heads = static_cast<std::size_t>(dump.n_vectors), batches = static_cast<std::size_t>(dump.n_batches);
+  const std::size_t places = dump.positions.size(), length = places / batches;
+  std::vector<char> head_wrong(heads), row_wrong(batches);
+  for (std::size_t place = 0; place < places; ++place) {
+    for (std::size_t h = 0; h < heads; ++h) {
+      if (meant.row_ratio[place * heads + h] <= 1) continue;
+      head_wrong[h] = row_wrong[place / length] = 1;
+      if (!f.first_wrong_position || dump.positions[place] < *f.first_wrong_position) {
+        f.first_wrong_position = dump.positions[place];
+      }
+    }
+  }
+  const auto listed = [](const auto& wrong, std::vector<std::int64_t>& out) {
+    for (std::size_t i = 0; i < wrong.size(); ++i) {
+      if (wrong[i]) out.push_back(static_cast<std::int64_t>(i));
+    }
+    if (out.size() == wrong.size()) out.clear();
+  };
+  listed(head_wrong, f.wrong_heads);
+  listed(row_wrong, f.wrong_rows);
+  if (f.model.used && f.explained) {
+    constexpr std::size_t most = 64;
+    // One head is enough where all agree.
+    for (std::size_t place = 0; place < places && f.used_positions.size() < most; ++place) {
+      std::set<double> seen;
+      for (std::size_t h = 0; h < heads; ++h) {
+        const double used = (*f.model.used)[place * heads + h];
+        if (used != dump.positions[place] && seen.insert(used).second) f.used_positions.push_back(used);
+      }
+    }
+    return;
+  }
+  std::vector<char> pair_wrong(meant.pair_ratio.size());
+  for (std::size_t i = 0; i < pair_wrong.size(); ++i) pair_wrong[i] = !(meant.pair_ratio[i] <= 1);
+  listed(pair_wrong, f.wrong_pairs);
+}
+
+void finish(ProbeFinding& f, const VectorDump& dump, int threads) {
+  const Selection sample = sample_rows(dump);
+  const Gains gains = measure_gains(dump, f.model.pairing, f.model.cos_gain, sample);
+  f.measured = measure_frequencies(dump, f.model.pairing, gains, sample);
+  f.pair_gains = measure_pair_gains(dump, f.model.pairing, sample);
+  f.profile = f.model.rope.profile;
+  if (f.explained && !is_coarse(f.profile)) f.profile = name_profile(dump, f.model, sample, threads);
+  for (std::size_t i = 0; i < f.found.pair_size.size(); ++i) {
+    if (f.found.pair_size[i] == 0) f.silent_pairs.push_back(static_cast<std::int64_t>(i));
+  }
+}
+
+bool all_at_origin(const VectorDump& dump) {
+  return std::all_of(dump.positions.begin(), dump.positions.end(), [](double p) { return p == 0; });
+}
+
+// Parameters out of the data alone.
+ProbeFinding examine_unknown(const VectorDump& dump, const ProbeQuestion& question, int threads) {
+  ProbeFinding f;
+  const TurnEvidence evidence = TurnEvidence::from_vectors(dump);
+  std::vector<RopeHypothesis> candidates = infer_hypotheses(evidence);
   for (RopeLayout layout : {RopeLayout::half, RopeLayout::interleaved}) {
+    RopeHypothesis plain;
+    RopeScaling scaling;
+    scaling.head_dim = scaling.rotary_dim = question.head_dim;
+    set_scaling(plain, scaling);
     plain.layout = layout;
-    constexpr int last_resort = 9;
-    search.add(search.ranked(plain, last_resort));
-    RopeHypothesis still = plain;
-    still.position_scale = 0;
-    still.mistakes = {"not rotated"};
-    search.add(search.ranked(still, 1));
+    candidates.push_back(plain);
+    plain.position_scale = 0;
+    plain.mistakes = {"not rotated"};
+    if (!all_at_origin(dump)) candidates.push_back(plain);
   }
+  const RopeHypothesis* nearest = nullptr;
+  double least = 1e300;
+  const Selection whole = all_rows(dump), sample = sample_rows(dump);
+  for (const RopeHypothesis& h : candidates) {
+    const EngineModel model = make_model(h);
+    const Judgement few = judge_meant(dump, model, question, sample, threads);
+    if (few.residual < least) {
+      least = few.residual;
+      nearest = &h;
+    }
+    if (!few.fits()) continue;
+    Judgement all = judge_meant(dump, model, question, whole, threads);
+    if (!all.fits()) continue;
+    f.model = model;
+    f.found = std::move(all);
+    f.explained = true;
+    f.mistake = h.mistake();
+    f.detail = h.detail;
+    break;
+  }
+  if (all_at_origin(dump)) {
+    f.explained = false;
+    return f;
+  }
+  if (!f.explained) {
+    ProbeQuestion assumed = question;
+    assumed.meant = {*nearest};
+    assumed.meant.front().mistakes.clear();
+    const Explained e = explain(dump, assumed.meant.front(), assumed, threads);
+    f.explained = e.explained;
+    f.model = e.best->model;
+    f.found = e.best->judgement;
+    f.mistake = e.explained ? e.best->mistake() : std::string(unexplained);
+    if (e.explained) f.detail = fmt::format("{}", fmt::join(e.best->details, "; "));
+  }
+  finish(f, dump, threads);
+  if (f.explained) rule_out(f, dump, question, f.model.rope, threads);
+  if (!f.mistake.empty()) locate(f, dump, f.found);
+  return f;
 }
-
-constexpr std::string_view gross[] = {"not rotated", "pairing swapped", "base default used"};
 
 }  // namespace
 
-double difference_at(const RopeTurns& a, const RopeTurns& b, double position) {
-  double sum = 0;
-  const std::int64_t n = std::min(a.n_pairs(), b.n_pairs());
-  for (std::int64_t i = 0; i < n; ++i) sum += std::norm(a(position, i) - b(position, i));
-  return std::sqrt(sum / static_cast<double>(n));
+ProbeFinding examine(const VectorDump& dump, const ProbeQuestion& question, int threads) {
+  ProbeFinding f;
+  if (question.meant.empty()) {
+    f = examine_unknown(dump, question, threads);
+  } else {
+    std::optional<Explained> best;
+    const RopeHypothesis* meant = nullptr;
+    for (const RopeHypothesis& h : question.meant) {
+      Explained e = explain(dump, h, question, threads);
+      const auto rank = [](const Explained& x) {
+        return std::pair(!x.explained,
+                         x.explained ? static_cast<double>(x.best->mistakes.size()) : x.best->judgement.residual);
+      };
+      if (!best || rank(e) < rank(*best)) {
+        best = std::move(e);
+        meant = &h;
+      }
+    }
+    f.explained = best->explained;
+    f.model = best->best->model;
+    f.found = best->best->judgement;
+    f.meant = best->meant;
+    f.mistake = best->best->mistake();
+    f.detail = fmt::format("{}", fmt::join(best->best->details, "; "));
+    if (!f.explained && (f.mistake.empty() || f.found.share_wrong() > 0.5)) {
+      f.mistake = unexplained;
+      f.detail.clear();
+    }
+    finish(f, dump, threads);
+    if (f.explained) rule_out(f, dump, question, f.mistake.empty() ? *meant : f.model.rope, threads);
+    if (!f.mistake.empty()) locate(f, dump, *f.meant);
+  }
+  const bool blind = std::any_of(f.not_ruled_out.begin(), f.not_ruled_out.end(), starts_gross);
+  const bool silent = !f.silent_pairs.empty();
+  const bool nothing = question.meant.empty() && all_at_origin(dump);
+  f.verdict = nothing              ? ProbeVerdict::undecided
+              : !f.mistake.empty() ? ProbeVerdict::mismatch
+              : (blind || silent)  ? ProbeVerdict::undecided
+                                   : ProbeVerdict::match;
+  return f;
 }
 
-ProbeFinding probe(const ProbeEvidence& evidence, const ProbeQuestion& question,
-                   const std::function<std::vector<RopeHypothesis>()>& infer) {
-  Search search(evidence, question);
-  std::vector<NamedMistake> mistakes;
-  add_named(evidence, question, search, mistakes);
-  if (!search.settled() && !evidence.hopeless()) {
-    for (RopeHypothesis& h : infer()) {
-      const int own = static_cast<int>(h.mistakes.size());
+ProbeFinding examine_frequencies(const std::vector<double>& inv_freq, const ProbeQuestion& question) {
+  ProbeFinding f;
+  const FrequencyEvidence evidence(inv_freq);
+  f.measured = evidence.measured();
+  // Relative distance over what is allowed, pair by pair.
+  const auto judged = [&](const RopeHypothesis& h) -> std::optional<Judgement> {
+    if (h.rotary_dim() != 2 * static_cast<std::int64_t>(inv_freq.size())) return std::nullopt;
+    Judgement j;
+    j.n_pairs = static_cast<std::int64_t>(inv_freq.size());
+    double left = 0;
+    for (std::size_t i = 0; i < inv_freq.size(); ++i) {
+      const double wanted = h.sign * h.position_scale * h.frequencies.inv_freq[i];
+      const double off = std::abs(inv_freq[i] - wanted);
+      const double relative = wanted == 0 ? (off == 0 ? 0 : 1) : off / std::abs(wanted);
+      const double allowed =
+          (is_coarse(to_word(evidence.stored_as())) ? half_ulp(evidence.stored_as(), wanted) / std::abs(wanted) : 0) +
+          4 * 0x1p-22;
+      j.pair_error.push_back(static_cast<float>(relative));
+      j.pair_ratio.push_back(static_cast<float>(relative / allowed));
+      j.worst = std::max(j.worst, relative / allowed);
+      left += relative * relative;
+    }
+    j.residual = std::sqrt(left / static_cast<double>(inv_freq.size()));
+    return j;
+  };
+  double least = 1e300;
+  const auto consider = [&](const RopeHypothesis& h, const std::string& mistake, const std::string& detail) {
+    const auto j = judged(h);
+    if (!j) return;
+    if (j->fits() && !f.explained) {
+      f.explained = true;
+      f.mistake = mistake;
+      f.detail = detail;
+    } else if (f.explained || j->residual >= least) {
+      return;
+    }
+    least = j->residual;
+    f.model = make_model(h);
+    f.found = *j;
+  };
+  for (const RopeHypothesis& meant : question.meant) {
+    f.meant = judged(meant);
+    consider(meant, "", "");
+  }
+  for (const RopeHypothesis& meant : question.meant) {
+    for (const NamedMistake& m : named_mistakes(meant, question.head_dim, question.others)) {
+      if (m.kind == Kind::frequency) consider(m.hypothesis, m.hypothesis.mistake(), m.hypothesis.detail);
+    }
+  }
+  if (!f.explained) {
+    for (RopeHypothesis& h : infer_hypotheses(evidence)) {
       if (!question.meant.empty()) name_differences(question.meant.front(), h);
-      search.consider(h, question.meant.empty() ? own : 3);
+      consider(h, h.mistake(), h.detail);
     }
   }
-
-  if (question.meant.empty()) consider_plain(question, search);
-
-  ProbeFinding finding;
-  if (question.meant.empty() && evidence.still()) {
-    if (const RankedHypothesis* best = search.nearest()) finding.best = *best;
-    return finding;  // no turn is every implementation's turn at position 0
-  }
-  const auto equals = search.chosen();
-  finding.explained = !equals.empty();
-  if (!finding.explained) {
-    if (const RankedHypothesis* best = search.nearest()) finding.best = *best;
-    finding.verdict = ProbeVerdict::mismatch;
-    finding.mistake = unexplained;
-    return finding;
-  }
-  finding.best = *equals.front();
-  const RopeHypothesis& found = finding.best->hypothesis;
-  if (finding.best->complexity > 0) finding.mistake = joined_names(equals);
-  // The mistakes beside what was found: relative to what was meant, else to the finding itself.
-  if (question.meant.empty()) {
-    RopeHypothesis plain = found;
-    plain.mistakes.clear();
-    mistakes = named_mistakes(plain, question.head_dim, question.others);
-    std::erase_if(mistakes, [&](const NamedMistake& m) { return !evidence.shows(m.kind); });
-  }
-  for (const NamedMistake& m : mistakes) {
-    RopeHypothesis h = m.hypothesis;
-    h.profile = found.profile;
-    auto alternative = search.ranked(h, 1);
-    if (!alternative) {
-      h.profile = "f64";
-      alternative = search.ranked(std::move(h), 1);
+  if (!f.explained) f.mistake = unexplained;
+  if (f.meant && !f.mistake.empty()) {
+    for (std::size_t i = 0; i < f.meant->pair_ratio.size(); ++i) {
+      if (f.meant->pair_ratio[i] > 1) f.wrong_pairs.push_back(static_cast<std::int64_t>(i));
     }
-    if (!alternative) continue;
-    const std::string name = alternative->hypothesis.mistake();
-    const bool same = std::any_of(equals.begin(), equals.end(),
-                                  [&](const RankedHypothesis* e) { return e->hypothesis.mistake() == name; });
-    if (!same && !clearly_worse(alternative->misfit, finding.best->misfit) &&
-        std::find(finding.not_ruled_out.begin(), finding.not_ruled_out.end(), name) == finding.not_ruled_out.end()) {
-      finding.not_ruled_out.push_back(name);
-    }
-    finding.alternatives.push_back(std::move(*alternative));
+    if (f.wrong_pairs.size() == f.meant->pair_ratio.size()) f.wrong_pairs.clear();
   }
-  const bool blind = std::any_of(std::begin(gross), std::end(gross), [&](std::string_view name) {
-    return std::find(finding.not_ruled_out.begin(), finding.not_ruled_out.end(), name) != finding.not_ruled_out.end();
-  });
-  finding.verdict = !finding.mistake.empty() ? ProbeVerdict::mismatch
-                    : blind                  ? ProbeVerdict::undecided
-                                             : ProbeVerdict::match;
-  return finding;
+  f.profile = f.model.rope.profile;
+  f.verdict = f.mistake.empty() ? ProbeVerdict::match : ProbeVerdict::mismatch;
+  return f;
 }
 
 }  // namespace poslab
