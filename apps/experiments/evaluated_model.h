@@ -14,8 +14,9 @@
 namespace poslab {
 
 inline constexpr std::string_view evaluated_model_help =
-    "a checkpoint's folder, of train or of Hugging Face, or a GGUF file (Llama, Mistral, Qwen2, Qwen3, Gemma 3, GPT-2, "
-    "GPT-NeoX, BLOOM, MPT); absent: a small one, trained on the spot";
+    "a checkpoint's folder, of train or of Hugging Face, or a GGUF file, of a family that poslab runs (Llama and its "
+    "kin, "
+    "GPT-2, ...: poslab list models); absent: a small one, trained on the spot";
 
 struct EvaluatedModel {
   Transformer<float> model;

@@ -8,8 +8,9 @@
 
 #include "experiments/experiment.h"
 #include "poslab/formats/model_files.h"
+#include "poslab/model_configs/config_differences.h"
 #include "poslab/model_configs/gguf_config.h"
-#include "poslab/model_configs/hf_config.h"
+#include "poslab/model_configs/model_config.h"
 #include "poslab/model_configs/weight_facts.h"
 
 namespace poslab {

@@ -15,7 +15,7 @@
 #include "experiments/evaluated_model.h"
 #include "experiments/experiment.h"
 #include "poslab/formats/safetensors.h"
-#include "poslab/model_configs/hf_config.h"
+#include "poslab/model_configs/family.h"
 
 namespace poslab {
 namespace {
@@ -191,7 +191,7 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
   sizes.n_kv_heads = p.n_kv_heads.value_or(config && config->n_kv_heads ? *config->n_kv_heads : sizes.n_heads);
   sizes.head_dim = needed(p.head_dim, layer ? std::optional(layer->rope.head_dim) : std::nullopt, 8, "head_dim");
   sizes.fused = p.fused;
-  if (!p.fused && config && config->model_type == "chatglm") sizes.fused = FusedOrder::stacked;
+  if (!p.fused && config && config->family && config->family->fused_stacked) sizes.fused = FusedOrder::stacked;
   sizes.rotary_dim = p.rotary_dim.value_or(layer && !p.head_dim ? layer->rope.rotary_dim : sizes.head_dim);
 
   TypedReport<Summary, Row> report;

@@ -17,7 +17,7 @@
 #include "experiments/rope_params.h"
 #include "poslab/core/element_type.h"
 #include "poslab/core/random.h"
-#include "poslab/model_configs/hf_config.h"
+#include "poslab/model_configs/model_config.h"
 #include "poslab/probe/dump.h"
 #include "poslab/probe/hypothesis.h"
 

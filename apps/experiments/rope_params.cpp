@@ -7,7 +7,7 @@
 #include <cmath>
 #include <utility>
 
-#include "poslab/model_configs/hf_config.h"
+#include "poslab/model_configs/model_config.h"
 
 namespace poslab {
 namespace {

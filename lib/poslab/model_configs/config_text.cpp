@@ -1,5 +1,9 @@
 #include "poslab/model_configs/config_text.h"
 
+#include <algorithm>
+
+#include "poslab/model_configs/hf_config.h"
+
 namespace poslab {
 
 bool truthy(const nlohmann::json& v) {
@@ -19,6 +23,32 @@ std::string shown(const nlohmann::json& v) {
 const nlohmann::json& object_or_empty(const nlohmann::json* v) {
   static const nlohmann::json empty = nlohmann::json::object();
   return v && v->is_object() ? *v : empty;
+}
+
+ConfigText::ConfigText(const json& config, std::string_view name) : name_(name), config_(&config) {
+  if (!config_->is_object()) fail("the top level must be an object but is {}", shown(*config_));
+  const json* type = top("model_type");
+  const TextPart part = text_part(*config_);
+  config_ = part.config;
+  prefix_ = part.prefix;
+  if (const json* inner = top("model_type")) type = inner;
+  if (type && !type->is_null()) {
+    if (!type->is_string()) fail("{} must be text but is {}", path("model_type"), shown(*type));
+    model_type_ = type->get<std::string>();
+  }
+  known_ = find_family(model_type_);
+  if (known_) return;
+  unknown_.model_type = model_type_;
+  unknown_.hf.default_type_is_partial = true;
+  if (model_type_.empty()) {
+    warn("model_type is absent: read like a Llama config.");
+  } else {
+    warn("model_type {} is not known: read like a Llama config.", shown(model_type_));
+  }
+}
+
+void ConfigText::add_once(std::vector<std::string>& list, std::string line) {
+  if (std::find(list.begin(), list.end(), line) == list.end()) list.push_back(std::move(line));
 }
 
 const nlohmann::json* ConfigText::top(std::string_view key) const {
@@ -68,13 +98,13 @@ const nlohmann::json* ConfigText::object_at(std::string_view key) const {
   return v;
 }
 
-RopeSet ConfigText::set_of(const json& object, const std::string& where) {
+RopeSet set_of(const nlohmann::json& object, const std::string& where) {
   RopeSet set;
   for (const auto& [key, value] : object.items()) set[key] = {value, where + "." + key};
   return set;
 }
 
-const Given* ConfigText::find(const RopeSet& set, std::string_view key) {
+const Given* find(const RopeSet& set, std::string_view key) {
   const auto it = set.find(key);
   return it == set.end() ? nullptr : &it->second;
 }

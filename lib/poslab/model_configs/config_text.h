@@ -1,5 +1,5 @@
 // A parsed config.json as its readers see it: typed access by key path, errors that name the key, warnings. Internal to
-// hf_config.
+// hf_config and to the families' own rules.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,9 +13,9 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
-#include "poslab/model_configs/hf_config.h"
-#include "poslab/model_configs/model_classes.h"
+#include "poslab/model_configs/family.h"
 
 namespace poslab {
 
@@ -34,6 +34,11 @@ struct Sourced {
   std::string source;
 };
 
+// What every set of a config shares.
+struct HfSizes {
+  std::optional<Sourced<std::int64_t>> hidden, heads, max_positions;
+};
+
 // As Python's bool(...): what `rope_scaling or rope_parameters` looks at.
 bool truthy(const nlohmann::json& v);
 
@@ -43,36 +48,32 @@ std::string shown(const nlohmann::json& v);
 const nlohmann::json& object_or_empty(const nlohmann::json* v);
 
 class ConfigText {
- protected:
+ public:
   using json = nlohmann::json;
 
-  ConfigText(const json& config, std::string_view name) : config_(&config) { out_.name = name; }
+  // Enters the text part of a multimodal config, reads model_type and finds its family; another is read as Llama's,
+  // with a warning. The config must outlive it.
+  ConfigText(const json& config, std::string_view name);
+  ConfigText(const ConfigText&) = delete;
+  ConfigText& operator=(const ConfigText&) = delete;
 
   template <class... A>
   [[noreturn]] void fail(fmt::format_string<A...> text, A&&... args) const {
     const std::string line = fmt::format(text, std::forward<A>(args)...);
-    throw std::invalid_argument(
-        fmt::format("[model_config] {}: {}{}", out_.name, line, line.ends_with('?') ? "" : "."));
+    throw std::invalid_argument(fmt::format("[model_config] {}: {}{}", name_, line, line.ends_with('?') ? "" : "."));
   }
 
   template <class... A>
   void warn(fmt::format_string<A...> text, A&&... args) {
-    std::string line = fmt::format(text, std::forward<A>(args)...);
-    if (std::find(out_.warnings.begin(), out_.warnings.end(), line) == out_.warnings.end()) {
-      out_.warnings.push_back(std::move(line));
-    }
+    add_once(warnings_, fmt::format(text, std::forward<A>(args)...));
   }
 
-  void ignore(std::string path) {
-    if (std::find(out_.ignored.begin(), out_.ignored.end(), path) == out_.ignored.end()) {
-      out_.ignored.push_back(std::move(path));
-    }
-  }
+  void ignore(std::string path) { add_once(ignored_, std::move(path)); }
 
   // The value at a top-level key, or at "outer.inner"; nullptr when absent.
   const json* top(std::string_view key) const;
   std::string path(std::string_view key) const { return prefix_ + std::string(key); }
-  std::string class_default() const { return fmt::format("class default ({})", class_->model_type); }
+  std::string class_default() const { return fmt::format("class default ({})", family().model_type); }
   double number(const json& v, std::string_view where) const;
   std::int64_t positive_integer(const json& v, std::string_view where) const;
   bool boolean(std::string_view key, bool fallback) const;
@@ -80,20 +81,31 @@ class ConfigText {
   std::optional<Sourced<std::int64_t>> size(std::initializer_list<std::string_view> keys, std::int64_t fallback) const;
   // A non-empty object; nullptr when Python would take it for false.
   const json* object_at(std::string_view key) const;
-  static RopeSet set_of(const json& object, const std::string& where);
-  static const Given* find(const RopeSet& set, std::string_view key);
   // Absent and null are the same here.
   std::optional<double> optional_number(const RopeSet& set, std::string_view key) const;
   double required_number(const RopeSet& set, std::string_view key) const;
 
-  static void add(LayerPositions& layer, std::string name, std::string value, std::string source) {
-    layer.facts.push_back({std::move(name), std::move(value), std::move(source)});
-  }
+  const std::string& name() const { return name_; }
+  const std::string& model_type() const { return model_type_; }
+  const Family& family() const { return known_ ? *known_ : unknown_; }
+  const Family* known_family() const { return known_; }
+  const HfClass& hf() const { return family().hf; }
+  std::vector<std::string>& warnings() { return warnings_; }
+  std::vector<std::string>& ignored() { return ignored_; }
 
-  ModelConfig out_;
+  bool older_spelling = false;  // rope_scaling or type were used
+
+ private:
+  static void add_once(std::vector<std::string>& list, std::string line);
+
+  std::string name_, prefix_, model_type_;  // prefix: of key paths, "text_config." for instance
   const json* config_;
-  std::string prefix_;  // of key paths, "text_config." for instance
-  const ModelClass* class_ = nullptr;
+  const Family* known_ = nullptr;
+  Family unknown_;  // stands for a model_type that no family has
+  std::vector<std::string> warnings_, ignored_;
 };
+
+RopeSet set_of(const nlohmann::json& object, const std::string& where);
+const Given* find(const RopeSet& set, std::string_view key);
 
 }  // namespace poslab

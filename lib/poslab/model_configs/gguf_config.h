@@ -3,11 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "poslab/formats/gguf.h"
-#include "poslab/model_configs/hf_config.h"
+#include "poslab/model_configs/model_config.h"
 
 namespace poslab {
 
@@ -26,8 +25,5 @@ struct SlidingWindow {
   std::int64_t tokens = 0;
 };
 SlidingWindow gguf_sliding_window(const GgufFile& file);
-
-// Where the config.json beside a file disagrees with it, one sentence each.
-std::vector<std::string> config_differences(const ModelConfig& file, const ModelConfig& config);
 
 }  // namespace poslab

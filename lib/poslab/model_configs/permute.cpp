@@ -62,7 +62,7 @@ std::optional<RotatedTensor> owned_by(std::string_view path) {
 
 // Whether it is something else of a module whose rows turn: a packed weight, its scales, an adapter.
 bool belongs_to_rotated(std::string_view name) {
-  if (of_another_sense(name)) return false;
+  if (is_vision_or_audio(name)) return false;
   for (std::size_t dot = name.find('.'); dot != name.npos; dot = name.find('.', dot + 1)) {
     if (owned_by(name.substr(0, dot))) return true;
   }
@@ -129,7 +129,7 @@ std::optional<RotatedTensor> rotated_tensor(std::string_view name) {
   const std::size_t end = name.rfind('.');
   const std::string_view kind = end == name.npos ? std::string_view() : name.substr(end + 1);
   if (kind != "weight" && kind != "bias") return std::nullopt;
-  if (of_another_sense(name)) return std::nullopt;
+  if (is_vision_or_audio(name)) return std::nullopt;
   return owned_by(name.substr(0, end));
 }
 

@@ -69,18 +69,24 @@ std::vector<std::string> rope_type_words() {
 }  // namespace
 
 Sourced<std::int64_t> RopeSetReader::head_dim() const {
-  if (class_->reading == RopeReading::mla) return *size({"qk_rope_head_dim"}, class_->head_dim);
-  if (auto given = size({"head_dim", "kv_channels"}, class_->head_dim)) return *given;
-  if (!hidden_) fail("{} is missing, and so is head_dim", path("hidden_size"));
-  if (!heads_) fail("{} is missing, and so is head_dim", path("num_attention_heads"));
-  if (hidden_->value < heads_->value) {
-    fail("{} {} is less than {} {}", path("hidden_size"), hidden_->value, path("num_attention_heads"), heads_->value);
+  if (class_->reading == RopeReading::mla) return *text_.size({"qk_rope_head_dim"}, class_->head_dim);
+  if (auto given = text_.size({"head_dim", "kv_channels"}, class_->head_dim)) return *given;
+  if (!sizes_.hidden) fail("{} is missing, and so is head_dim", path("hidden_size"));
+  if (!sizes_.heads) fail("{} is missing, and so is head_dim", path("num_attention_heads"));
+  if (sizes_.hidden->value < sizes_.heads->value) {
+    fail("{} {} is less than {} {}", path("hidden_size"), sizes_.hidden->value, path("num_attention_heads"),
+         sizes_.heads->value);
   }
-  return {hidden_->value / heads_->value, fmt::format("derived: {} / {}", hidden_->source, heads_->source)};
+  return {sizes_.hidden->value / sizes_.heads->value,
+          fmt::format("derived: {} / {}", sizes_.hidden->source, sizes_.heads->source)};
 }
 
 Sourced<std::int64_t> RopeSetReader::head_dim_of_layer(std::string_view layer_type) const {
-  if (class_->model_type == "gemma4_text" && layer_type == "full_attention") return *size({"global_head_dim"}, 512);
+  for (const LayerSet& layer : class_->layers) {
+    if (layer.layer_type == layer_type && !layer.head_dim_key.empty()) {
+      return *text_.size({layer.head_dim_key}, layer.head_dim);
+    }
+  }
   return head_dim();
 }
 
@@ -93,7 +99,7 @@ RopeType RopeSetReader::read_type(const RopeSet& set) {
          shown(newer->value));
   }
   type_ = newer ? *newer : older ? *older : Given{"default", "derived: no rope_type is given"};
-  older_ = older_ || (!newer && older);
+  text_.older_spelling = text_.older_spelling || (!newer && older);
   if (!type_.value.is_string()) fail("{} must be text but is {}", type_.source, shown(type_.value));
   std::string word = type_.value.get<std::string>();
 
@@ -150,25 +156,25 @@ void RopeSetReader::check_keys(const RopeSet& set, RopeType type) {
 }
 
 std::string RopeSetReader::set_path() const {
-  const std::string where = object_at("rope_scaling") ? "rope_scaling" : "rope_parameters";
+  const std::string where = text_.object_at("rope_scaling") ? "rope_scaling" : "rope_parameters";
   return path(set_layer_.empty() || where == "rope_scaling" ? where : where + "." + set_layer_);
 }
 
-void RopeSetReader::resolve(std::string_view layer_type, RopeSet set, bool nested,
-                            std::optional<Sourced<std::int64_t>> rotary_dim) {
+LayerPositions RopeSetReader::resolve(std::string_view layer_type, RopeSet set, bool nested,
+                                      std::optional<Given> attribute, std::optional<Sourced<std::int64_t>> rotary_dim) {
   set_layer_ = layer_type;
+  attribute_ = std::move(attribute);
   LayerPositions layer;
   layer.layer_type = layer_type;
   layer.layout = class_->layout;
   Origins from;
   from.layout = encoding_source_;
   if (const json* interleave = top("rope_interleave"); interleave && !interleave->is_null()) {
-    layer.layout = boolean("rope_interleave", true) ? RopeLayout::interleaved : RopeLayout::half;
+    layer.layout = text_.boolean("rope_interleave", true) ? RopeLayout::interleaved : RopeLayout::half;
     from.layout = path("rope_interleave");
-    const bool own_key = class_->reading == RopeReading::mla && class_->model_type != "deepseek_v2";
-    if (!own_key && layer.layout != class_->layout) {
-      warn("{} is no key of {}: transformers ignores it and pairs channels as {}.", from.layout, class_->model_type,
-           to_word(class_->layout));
+    if (!class_->interleave_key && layer.layout != class_->layout) {
+      warn("{} is no key of {}: transformers ignores it and pairs channels as {}.", from.layout,
+           text_.family().model_type, to_word(class_->layout));
     }
   }
 
@@ -187,7 +193,7 @@ void RopeSetReader::resolve(std::string_view layer_type, RopeSet set, bool neste
       (rope.rope_type == RopeType::dynamic || rope.rope_type == RopeType::yarn ||
        rope.rope_type == RopeType::longrope)) {
     fail("{} is null, which rope_type {} of {} cannot use: leave the key out", path("head_dim"),
-         to_word(rope.rope_type), class_->model_type);
+         to_word(rope.rope_type), text_.family().model_type);
   }
   if (max_positions_) rope.max_position_embeddings = static_cast<double>(max_positions_->value);
 
@@ -215,11 +221,7 @@ void RopeSetReader::resolve(std::string_view layer_type, RopeSet set, bool neste
   }
   read_alpha(set, rope);
   add_facts(layer, set, from, frequencies_of(rope).attention_factor);
-  if (!out_.trained_length) {
-    const double trained = rope.original_max_position_embeddings.value_or(rope.max_position_embeddings.value_or(0));
-    if (trained >= 1 && trained < 9e15) out_.trained_length = static_cast<std::int64_t>(trained);
-  }
-  out_.layers.push_back(std::move(layer));
+  return layer;
 }
 
 void RopeSetReader::add_facts(LayerPositions& layer, const RopeSet& set, const Origins& from,
@@ -305,9 +307,9 @@ Sourced<double> RopeSetReader::read_partial(const RopeSet& set, RopeType type) {
   const double value = number(inner->value, inner->source);
   if (!scaled && !class_->default_type_is_partial && value != 1) {
     warn("{} {} has no effect: the default rope_type of {} turns the whole head (a scaled type would honour it).",
-         inner->source, shown(inner->value), class_->model_type);
+         inner->source, shown(inner->value), text_.family().model_type);
     ignore(inner->source);
-    return {1, fmt::format("derived: rope_type default of {} turns the whole head", class_->model_type)};
+    return {1, fmt::format("derived: rope_type default of {} turns the whole head", text_.family().model_type)};
   }
   return {value, inner->source};
 }
@@ -350,7 +352,7 @@ std::string RopeSetReader::read_original(const RopeSet& set, RopeScaling& rope, 
            shown(inner->value));
       ignore(inner->source);
     }
-    return class_default();
+    return text_.class_default();
   }
   if (inner) {
     rope.original_max_position_embeddings = number(inner->value, inner->source);

@@ -12,24 +12,44 @@
 
 namespace poslab {
 
-class RopeSetReader : public ConfigText {
- protected:
-  using ConfigText::ConfigText;
+class RopeSetReader {
+ public:
+  // encoding_source: what said that the model has RoPE. All must outlive the reader.
+  RopeSetReader(ConfigText& text, const HfSizes& sizes, std::string encoding_source)
+      : text_(text), sizes_(sizes), encoding_source_(std::move(encoding_source)) {}
 
   // The width of a head, from the config or its class.
   Sourced<std::int64_t> head_dim() const;
 
-  // Adds the layer type's positions to out_. `nested`: the set stands under its layer type. rotary_dim: of classes that
-  // name the width instead of a share of the head.
-  void resolve(std::string_view layer_type, RopeSet set, bool nested,
-               std::optional<Sourced<std::int64_t>> rotary_dim = std::nullopt);
-
-  std::optional<Sourced<std::int64_t>> hidden_, heads_, max_positions_;
-  std::string encoding_source_;
-  std::optional<Given> attribute_;  // partial_rotary_factor outside the set
-  bool older_ = false;              // rope_scaling or type were used
+  // The layer type's positions. `nested`: the set stands under its layer type. `attribute`: partial_rotary_factor
+  // outside the set. rotary_dim: of classes that name the width instead of a share of the head.
+  LayerPositions resolve(std::string_view layer_type, RopeSet set, bool nested,
+                         std::optional<Given> attribute = std::nullopt,
+                         std::optional<Sourced<std::int64_t>> rotary_dim = std::nullopt);
 
  private:
+  using json = nlohmann::json;
+
+  template <class... A>
+  [[noreturn]] void fail(fmt::format_string<A...> text, A&&... args) const {
+    text_.fail(text, std::forward<A>(args)...);
+  }
+  template <class... A>
+  void warn(fmt::format_string<A...> text, A&&... args) {
+    text_.warn(text, std::forward<A>(args)...);
+  }
+  void ignore(std::string path) { text_.ignore(std::move(path)); }
+  const json* top(std::string_view key) const { return text_.top(key); }
+  std::string path(std::string_view key) const { return text_.path(key); }
+  double number(const json& v, std::string_view where) const { return text_.number(v, where); }
+  std::optional<double> optional_number(const RopeSet& set, std::string_view key) const {
+    return text_.optional_number(set, key);
+  }
+  double required_number(const RopeSet& set, std::string_view key) const { return text_.required_number(set, key); }
+  static void add(LayerPositions& layer, std::string name, std::string value, std::string source) {
+    layer.add(std::move(name), std::move(value), std::move(source));
+  }
+
   // Where the values that are not simply a key of the set came from.
   struct Origins {
     std::string layout, head_dim, partial, rotary_dim, original;
@@ -62,8 +82,14 @@ class RopeSetReader : public ConfigText {
   static std::string attention_factor_rule(const RopeScaling& rope);
   void add_facts(LayerPositions& layer, const RopeSet& set, const Origins& from, double attention_factor) const;
 
-  std::string set_layer_;  // of the set that is being read
-  Given type_;             // its rope_type, as given
+  ConfigText& text_;
+  const HfSizes& sizes_;
+  const std::string encoding_source_;
+  const HfClass* class_ = &text_.hf();
+  const std::optional<Sourced<std::int64_t>>& max_positions_ = sizes_.max_positions;
+  std::optional<Given> attribute_;  // of the set that is being read
+  std::string set_layer_;           // of the set that is being read
+  Given type_;                      // its rope_type, as given
 };
 
 }  // namespace poslab

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "poslab/core/printable.h"
+#include "poslab/model_configs/family.h"
 
 namespace poslab {
 namespace {
@@ -94,9 +95,9 @@ struct Alike {
   }
 };
 
-class Reader {
+class TensorSurvey {
  public:
-  explicit Reader(const ModelConfig* config) : config_(config) {}
+  explicit TensorSurvey(const ModelConfig* config) : config_(config) {}
 
   void see(const Shape& tensor) {
     ++out_.tensors;
@@ -104,7 +105,7 @@ class Reader {
     auto& [count, parameters] = types_[std::string(tensor.type)];
     ++count;
     parameters += tensor.size;
-    if (of_another_sense(tensor.name) || tensor.lengths.empty()) return;
+    if (is_vision_or_audio(tensor.name) || tensor.lengths.empty()) return;
     const std::string_view kind = last_part(tensor.name);
     const std::string_view owner =
         kind.size() < tensor.name.size() ? tensor.name.substr(0, tensor.name.size() - kind.size() - 1) : "";
@@ -230,9 +231,9 @@ class Reader {
       const auto fits = std::find_if(known.begin(), known.end(), [&](std::int64_t w) { return rows == *heads * w; });
       if (fits != known.end()) {
         value += fmt::format(" = {} heads of {}{}", *heads, *fits, name == "fused_rows" ? ", q, k and v together" : "");
-      } else if (config_->model_type == "falcon") {
+      } else if (config_->family && config_->family->fused_heads_unsaid) {
         value += ", q, k and v together";  // its config may not say how many key heads there are
-      } else if (config_->model_type.starts_with("qwen3_next") && !known.empty() &&
+      } else if (config_->family && config_->family->gated_queries && !known.empty() &&
                  rows == 2 * *heads * *known.begin()) {
         value += fmt::format(" = {} heads of {}, each with a gate", *heads, *known.begin());
       } else if (!known.empty()) {
@@ -315,7 +316,7 @@ class Reader {
 
 }  // namespace
 
-bool of_another_sense(std::string_view tensor) {
+bool is_vision_or_audio(std::string_view tensor) {
   for (std::string_view word : {"vision", "visual", "audio"}) {
     if (tensor.find(word) != tensor.npos) return true;
   }
@@ -323,27 +324,27 @@ bool of_another_sense(std::string_view tensor) {
 }
 
 WeightFacts weight_facts(const SafetensorsFile& file, const ModelConfig* config) {
-  Reader reader(config);
+  TensorSurvey survey(config);
   for (const SafetensorsTensor& tensor : file.tensors()) {
-    reader.see({tensor.name, tensor.dtype_word, tensor.shape, tensor.size});
+    survey.see({tensor.name, tensor.dtype_word, tensor.shape, tensor.size});
     constexpr std::int64_t most_pairs = 1 << 16;
     if (last_part(tensor.name) != "inv_freq" || !tensor.dtype || tensor.size > most_pairs ||
-        of_another_sense(tensor.name)) {
+        is_vision_or_audio(tensor.name)) {
       continue;
     }
     std::vector<double> values(static_cast<std::size_t>(tensor.size));
     file.read<double>(tensor, values);
-    reader.see_frequencies(tensor.name, tensor.dtype_word, values);
+    survey.see_frequencies(tensor.name, tensor.dtype_word, values);
   }
-  return reader.finish();
+  return survey.finish();
 }
 
 WeightFacts weight_facts(const GgufFile& file, const ModelConfig* config) {
-  Reader reader(config);
+  TensorSurvey survey(config);
   for (const GgufTensor& tensor : file.tensors()) {
-    reader.see({tensor.name, tensor.type.word, tensor.shape, tensor.size});
+    survey.see({tensor.name, tensor.type.word, tensor.shape, tensor.size});
   }
-  return reader.finish();
+  return survey.finish();
 }
 
 }  // namespace poslab

@@ -8,7 +8,7 @@
 
 #include "poslab/formats/gguf.h"
 #include "poslab/formats/safetensors.h"
-#include "poslab/model_configs/hf_config.h"
+#include "poslab/model_configs/model_config.h"
 
 namespace poslab {
 
@@ -20,7 +20,7 @@ struct WeightFacts {
 };
 
 // Whether a tensor belongs to a vision or audio part, by its name.
-bool of_another_sense(std::string_view tensor);
+bool is_vision_or_audio(std::string_view tensor);
 
 // `config` may be null: nothing is compared then. Tensors of vision and audio parts are counted and not looked at. Only
 // the bytes of inv_freq buffers are read. Throws what SafetensorsFile::read throws.

@@ -8,7 +8,7 @@
 
 #include "poslab/formats/json_file.h"
 #include "poslab/model_configs/hf_config.h"
-#include "poslab/models/hf_families.h"
+#include "poslab/models/families/runnable_family.h"
 
 namespace poslab {
 namespace {
@@ -58,9 +58,12 @@ double saved_theta(const RopeScaling& rope) {
                                          : rope.rope_theta;
 }
 
+// Its model_type is the word.
+const Family& written_family(ModelFamily family) { return *find_family(to_word(family)); }
+
 ordered gpt2_json(const TransformerConfig& c) {
-  return {{"architectures", {"GPT2LMHeadModel"}},
-          {"model_type", "gpt2"},
+  return {{"architectures", {written_family(ModelFamily::gpt2).class_name}},
+          {"model_type", to_word(ModelFamily::gpt2)},
           {"vocab_size", c.vocab_size},
           {"n_positions", c.max_position_embeddings},
           {"n_embd", c.d_model},
@@ -76,7 +79,7 @@ ordered gpt2_json(const TransformerConfig& c) {
 
 ordered llama_json(const TransformerConfig& c, ModelFamily family) {
   const bool own = family == ModelFamily::poslab;
-  ordered out = {{"architectures", {own ? "PoslabForCausalLM" : "LlamaForCausalLM"}},
+  ordered out = {{"architectures", {written_family(family).class_name}},
                  {"model_type", to_word(family)},
                  {"vocab_size", c.vocab_size},
                  {"hidden_size", c.d_model},
@@ -135,7 +138,7 @@ ModelFamily model_family(const TransformerConfig& c) {
 }
 
 const TensorNaming& saved_names(const TransformerConfig& config) {
-  return model_family(config) == ModelFamily::gpt2 ? gpt2_names : llama_names;
+  return written_family(model_family(config)).run->names;
 }
 
 std::string config_json(const TransformerConfig& config, const CheckpointNotes& notes, const std::string& torch_dtype) {

@@ -1,4 +1,4 @@
-// A transformer's config.json: how poslab writes one, and reading one of any family (models/hf_families.h).
+// A transformer's config.json: how poslab writes one, and reading one of any family (models/families).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A model in a GGUF file, as llama.cpp's converter writes the families of models/hf_families.h.
+// A model in a GGUF file, as llama.cpp's converter writes the families of models/families.
 #pragma once
 
 #include <string>
@@ -8,11 +8,10 @@
 
 namespace poslab {
 
-// Architectures llama (Llama, Mistral, SmolLM2, TinyLlama), qwen2, qwen3, gemma3, gpt2, gptneox, bloom and mpt. Sizes
-// and positions are gguf_config's; which biases there are, and whether the head is tied, is told by the tensors. GELU
-// is that of the family in Hugging Face, also where llama.cpp runs another. Throws std::invalid_argument
-// "[checkpoint] PATH: ..." for other architectures (with those there are) and for keys that are missing or ask for what
-// poslab's transformer has not, and as gguf_config does.
+// Sizes and positions are gguf_config's; which biases there are, and whether the head is tied, is told by the tensors.
+// GELU is that of the family in Hugging Face, also where llama.cpp runs another. Throws std::invalid_argument
+// "[checkpoint] PATH: ..." for an architecture that does not run (with those that do) and for keys that are missing or
+// ask for what poslab's transformer has not, and as gguf_config does.
 TransformerConfig gguf_transformer_config(const GgufFile& file);
 
 // Dequantises every tensor; memory is that of the parameters. Throws std::invalid_argument naming the file and the

@@ -7,85 +7,34 @@
 namespace poslab {
 namespace {
 
-using Module = std::pair<std::string_view, std::string_view>;
+constexpr TensorModule gguf_modules[] = {{"model.embed_tokens", "token_embd"},
+                                         {"model.embed_positions", "position_embd"},
+                                         {"model.embed_layernorm", "token_embd_norm"},
+                                         {"input_layernorm", "attn_norm"},
+                                         {"self_attn.q_proj", "attn_q"},
+                                         {"self_attn.k_proj", "attn_k"},
+                                         {"self_attn.v_proj", "attn_v"},
+                                         {"self_attn.q_norm", "attn_q_norm"},
+                                         {"self_attn.k_norm", "attn_k_norm"},
+                                         {"self_attn.o_proj", "attn_output"},
+                                         {"post_attention_layernorm", "ffn_norm"},
+                                         {"mlp.gate_proj", "ffn_gate"},
+                                         {"mlp.up_proj", "ffn_up"},
+                                         {"mlp.down_proj", "ffn_down"},
+                                         {"model.norm", "output_norm"},
+                                         {"lm_head", "output"}};
 
-constexpr Module gpt2_modules[] = {{"model.embed_tokens", "transformer.wte"},
-                                   {"model.embed_positions", "transformer.wpe"},
-                                   {"input_layernorm", "ln_1"},
-                                   {"self_attn.q_proj", "attn.c_attn"},
-                                   {"self_attn.k_proj", "attn.c_attn"},
-                                   {"self_attn.v_proj", "attn.c_attn"},
-                                   {"self_attn.o_proj", "attn.c_proj"},
-                                   {"post_attention_layernorm", "ln_2"},
-                                   {"mlp.up_proj", "mlp.c_fc"},
-                                   {"mlp.down_proj", "mlp.c_proj"},
-                                   {"model.norm", "transformer.ln_f"},
-                                   {"lm_head", "lm_head"}};
-
-constexpr Module gpt_neox_modules[] = {{"model.embed_tokens", "gpt_neox.embed_in"},
-                                       {"input_layernorm", "input_layernorm"},
-                                       {"self_attn.q_proj", "attention.query_key_value"},
-                                       {"self_attn.k_proj", "attention.query_key_value"},
-                                       {"self_attn.v_proj", "attention.query_key_value"},
-                                       {"self_attn.o_proj", "attention.dense"},
-                                       {"post_attention_layernorm", "post_attention_layernorm"},
-                                       {"mlp.up_proj", "mlp.dense_h_to_4h"},
-                                       {"mlp.down_proj", "mlp.dense_4h_to_h"},
-                                       {"model.norm", "gpt_neox.final_layer_norm"},
-                                       {"lm_head", "embed_out"}};
-
-constexpr Module bloom_modules[] = {{"model.embed_tokens", "transformer.word_embeddings"},
-                                    {"model.embed_layernorm", "transformer.word_embeddings_layernorm"},
-                                    {"input_layernorm", "input_layernorm"},
-                                    {"self_attn.q_proj", "self_attention.query_key_value"},
-                                    {"self_attn.k_proj", "self_attention.query_key_value"},
-                                    {"self_attn.v_proj", "self_attention.query_key_value"},
-                                    {"self_attn.o_proj", "self_attention.dense"},
-                                    {"post_attention_layernorm", "post_attention_layernorm"},
-                                    {"mlp.up_proj", "mlp.dense_h_to_4h"},
-                                    {"mlp.down_proj", "mlp.dense_4h_to_h"},
-                                    {"model.norm", "transformer.ln_f"},
-                                    {"lm_head", "lm_head"}};
-
-constexpr Module mpt_modules[] = {{"model.embed_tokens", "transformer.wte"},
-                                  {"input_layernorm", "norm_1"},
-                                  {"self_attn.q_proj", "attn.Wqkv"},
-                                  {"self_attn.k_proj", "attn.Wqkv"},
-                                  {"self_attn.v_proj", "attn.Wqkv"},
-                                  {"self_attn.o_proj", "attn.out_proj"},
-                                  {"post_attention_layernorm", "norm_2"},
-                                  {"mlp.up_proj", "ffn.up_proj"},
-                                  {"mlp.down_proj", "ffn.down_proj"},
-                                  {"model.norm", "transformer.norm_f"},
-                                  {"lm_head", "lm_head"}};
-
-constexpr Module gguf_modules[] = {{"model.embed_tokens", "token_embd"},
-                                   {"model.embed_positions", "position_embd"},
-                                   {"model.embed_layernorm", "token_embd_norm"},
-                                   {"input_layernorm", "attn_norm"},
-                                   {"self_attn.q_proj", "attn_q"},
-                                   {"self_attn.k_proj", "attn_k"},
-                                   {"self_attn.v_proj", "attn_v"},
-                                   {"self_attn.q_norm", "attn_q_norm"},
-                                   {"self_attn.k_norm", "attn_k_norm"},
-                                   {"self_attn.o_proj", "attn_output"},
-                                   {"post_attention_layernorm", "ffn_norm"},
-                                   {"mlp.gate_proj", "ffn_gate"},
-                                   {"mlp.up_proj", "ffn_up"},
-                                   {"mlp.down_proj", "ffn_down"},
-                                   {"model.norm", "output_norm"},
-                                   {"lm_head", "output"}};
-
-constexpr Module gguf_fused_modules[] = {
+constexpr TensorModule gguf_fused_modules[] = {
     {"self_attn.q_proj", "attn_qkv"}, {"self_attn.k_proj", "attn_qkv"}, {"self_attn.v_proj", "attn_qkv"}};
 
-constexpr Module gguf_post_norm_modules[] = {{"post_attention_layernorm", "post_attention_norm"},
-                                             {"pre_feedforward_layernorm", "ffn_norm"},
-                                             {"post_feedforward_layernorm", "post_ffw_norm"}};
+constexpr TensorModule gguf_post_norm_modules[] = {{"post_attention_layernorm", "post_attention_norm"},
+                                                   {"pre_feedforward_layernorm", "ffn_norm"},
+                                                   {"post_feedforward_layernorm", "post_ffw_norm"}};
 
 std::string renamed(const TensorNaming& naming, std::string_view module) {
   for (const auto& modules : {naming.own_modules, naming.modules}) {
-    const auto found = std::find_if(modules.begin(), modules.end(), [&](const Module& m) { return m.first == module; });
+    const auto found =
+        std::find_if(modules.begin(), modules.end(), [&](const TensorModule& m) { return m.first == module; });
     if (found != modules.end()) return std::string(found->second);
   }
   throw std::invalid_argument(fmt::format("[checkpoint] the files of this family have no {}.", module));
@@ -114,17 +63,6 @@ void split_heads(std::int64_t heads, std::span<T> values) {
 }
 
 }  // namespace
-
-const TensorNaming llama_names;
-const TensorNaming gemma3_names{.gains_less_one = true};
-const TensorNaming gpt2_names{
-    .prefix = "transformer.", .layers = "transformer.h.", .modules = gpt2_modules, .transposed = true};
-const TensorNaming gpt_neox_names{
-    .prefix = "gpt_neox.", .layers = "gpt_neox.layers.", .modules = gpt_neox_modules, .fused_by_head = true};
-const TensorNaming bloom_names{
-    .prefix = "transformer.", .layers = "transformer.h.", .modules = bloom_modules, .fused_by_head = true};
-const TensorNaming mpt_names{
-    .prefix = "transformer.", .layers = "transformer.blocks.", .modules = mpt_modules, .norm_biases = false};
 
 TensorNaming gguf_names(const TransformerConfig& config, bool fused, bool norm_biases) {
   TensorNaming naming{.prefix = "", .layers = "blk.", .modules = gguf_modules, .norm_biases = norm_biases};

@@ -18,21 +18,22 @@
 
 namespace poslab {
 
+// {poslab's module, a file's}.
+using TensorModule = std::pair<std::string_view, std::string_view>;
+
 // How a family's files call and store poslab's parameters.
 struct TensorNaming {
   std::string_view prefix = "model.";         // what a file of the model without its head leaves out
   std::string_view layers = "model.layers.";  // followed by the layer's number
-  // {poslab's module, the file's}; queries, keys and values of one name stand in one tensor. Empty: poslab's names.
-  std::span<const std::pair<std::string_view, std::string_view>> modules = {};
-  std::span<const std::pair<std::string_view, std::string_view>> own_modules = {};  // looked at first
-  bool transposed = false;      // the layers' linear maps are [in, out]
-  bool fused_by_head = false;   // rows of the one tensor of q, k, v run through q, k, v of each head
-  bool gains_less_one = false;  // norms multiply by 1 + gain
-  bool norm_biases = true;      // absent: LayerNorm adds nothing
+  // Queries, keys and values of one name stand in one tensor. Empty: poslab's names, which are Llama's.
+  std::span<const TensorModule> modules = {};
+  std::span<const TensorModule> own_modules = {};  // looked at first
+  bool transposed = false;                         // the layers' linear maps are [in, out]
+  bool fused_by_head = false;                      // rows of the one tensor of q, k, v run through q, k, v of each head
+  bool gains_less_one = false;                     // norms multiply by 1 + gain
+  bool norm_biases = true;                         // absent: LayerNorm adds nothing
 };
 
-// Hugging Face's, by the class of the model.
-extern const TensorNaming llama_names, gpt2_names, gpt_neox_names, bloom_names, mpt_names, gemma3_names;
 // GGUF's names of a model of this config; fused: q, k and v are one tensor.
 TensorNaming gguf_names(const TransformerConfig& config, bool fused, bool norm_biases);
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gguf_bytes.h"
+#include "poslab/model_configs/config_differences.h"
 #include "scratch.h"
 #include "shared_files.h"
 
