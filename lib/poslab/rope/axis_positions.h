@@ -14,7 +14,8 @@ namespace poslab {
 // in tokens, after the vision tower has merged its patches.
 //
 //   max_plus_one    a grid begins where the text ends: t + frame, h + row, w + column; what follows resumes at the
-//                   largest position of any axis plus one (Qwen2-VL, arXiv:2409.12191, section 2.1; transformers 4)
+//                   largest position of any axis plus one (Qwen2-VL, arXiv:2409.12191, section 2.1;
+//                   transformers 4.57.1's get_rope_index, run)
 //   spatial_extent  the same, but what follows resumes max(rows, columns) after the grid's first position, so that text
 //                   after a video longer than that goes back (transformers 5.24's get_rope_index, run)
 //   flat            every token is one further, grids too, on all axes: a text model's positions
