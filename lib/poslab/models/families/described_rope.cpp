@@ -41,7 +41,6 @@ constexpr Family rows[] = {
         .gguf({.name = "cohere2", .layout = interleaved, .sliding = {.period = 4}, .full_layers_rotate = false}),
     rotary("dbrx", "DBRX", "Databricks", 2048, 16, 0, 2048).theta_key("attn_config.rope_theta"),
     rotary("dots1", "dots.llm1", "Xiaohongshu", 4608, 32, 0, 2048),
-    rotary("ernie4_5", "ERNIE 4.5", "Baidu", 1024, 16, 128, 131072).interleaved().theta(5e5),
     rotary("ernie4_5_moe", "ERNIE 4.5 MoE", "Baidu", 2560, 20, 0, 131072).interleaved().theta(5e5),
     rotary("exaone4", "EXAONE 4", "LG AI Research", 4096, 32, 0, 2048).full(FullAttention::rotates_without_window),
     rotary("falcon_h1", "Falcon-H1", "TII", 4096, 32, 0, 8192),
