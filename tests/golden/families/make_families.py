@@ -76,6 +76,7 @@ MODELS = {
         max_seq_len=32,
         attn_config={"alibi": True, "alibi_bias_max": 4, "clip_qkv": 1.5},
     ),
+    "ernie4_5": hf.Ernie4_5Config(**LLAMA_LIKE, head_dim=10, use_bias=True),
 }
 
 # GGUF's architecture, and what the files of each family call GGUF's tensors.
@@ -202,6 +203,8 @@ def write_gguf(path, name, config, tensors):
         writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
         writer.add_rope_scaling_factor(4.0)
         writer.add_attention_scale(c["query_pre_attn_scalar"] ** -0.5)
+    if name == "ernie4_5":
+        writer.add_rope_freq_base(c["rope_parameters"]["rope_theta"])
     if name == "gpt_neox":
         writer.add_rope_dimension_count(int(c["hidden_size"] // heads * 0.5))
         writer.add_parallel_residual(True)

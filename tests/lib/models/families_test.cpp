@@ -27,8 +27,8 @@ using namespace poslab;
 namespace fs = std::filesystem;
 
 // Of folders of tests/golden/families.
-constexpr const char* all_models[] = {"gpt2",   "mistral",  "qwen2",           "qwen2_sliding", "qwen3",
-                                      "gemma3", "gpt_neox", "gpt_neox_serial", "bloom",         "mpt"};
+constexpr const char* all_models[] = {"gpt2",     "mistral",         "qwen2", "qwen2_sliding", "qwen3",   "gemma3",
+                                      "gpt_neox", "gpt_neox_serial", "bloom", "mpt",           "ernie4_5"};
 
 std::string folder_of(const std::string& name) { return golden_path("families/" + name); }
 
@@ -307,7 +307,7 @@ TEST_CASE("what is no model of these families is refused by name") {
   const Scratch scratch;
   CHECK(load_refusal(edited(scratch, "qwen2", {{"model_type", "rwkv"}}))
             .ends_with("model_type 'rwkv' is not known; poslab runs llama, mistral, qwen2, qwen3, gemma3_text, "
-                       "gpt2, gpt_neox, bloom, mpt, poslab."));
+                       "gpt2, gpt_neox, bloom, mpt, ernie4_5, poslab."));
   CHECK(load_refusal(edited(scratch, "qwen2", {{"hidden_act", "relu"}})).find("hidden_act 'relu'") !=
         std::string::npos);
   CHECK(load_refusal(edited(scratch, "qwen2", {{"num_hidden_layers", 3}})).find("model.layers.2.") !=
@@ -379,7 +379,7 @@ TEST_CASE("GGUF files of other models, and such as do not fit their keys, are re
   const auto refusal_of = [&](GgufBytes bytes) { return load_refusal(scratch.file(bytes.bytes(), "a.gguf")); };
   CHECK(refusal_of(sizes("phi3"))
             .ends_with("the architecture phi3 is not run; llama, qwen2, qwen3, gemma3, gpt2, "
-                       "gptneox, bloom, mpt are."));
+                       "gptneox, bloom, mpt, ernie4_5 are."));
   CHECK(refusal_of(sizes("rwkv6")).find("the architecture rwkv6 is not known") != std::string::npos);
   CHECK(refusal_of(sizes("llama")).find("token_embd.weight") != std::string::npos);
   CHECK(refusal_of(sizes("llama").floats("token_embd.weight", {8, 4}, std::vector<float>(32)))
