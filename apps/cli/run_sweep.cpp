@@ -95,6 +95,7 @@ class SweepRun {
     context.threads = call_.threads;
     context.progress = [&](double now) { advance(now - std::exchange(share, now)); };
     context.status = [&](const std::string& words) { bar_.status(words); };
+    context.prepared = prepared_;
     Point point;
     try {
       Document document = run_point(experiment_, std::move(record), context);
@@ -153,6 +154,7 @@ class SweepRun {
   const Sweep& sweep_;
   const std::vector<std::int64_t> points_;
   const Note& note_;
+  const std::shared_ptr<Prepared> prepared_ = std::make_shared<Prepared>();
   Target target_;
   std::optional<ResumedLines> resumed_;
   CsvWriter csv_;

@@ -56,34 +56,7 @@ void check_vocabulary(const std::vector<std::int64_t>& tokens, const std::string
                      vocab_size - 1));
 }
 
-}  // namespace
-
-std::optional<Task> trained_task(const CheckpointNotes& notes) {
-  const auto note = notes.find("task");
-  if (note == notes.end()) return std::nullopt;
-  for (const auto& [task, word] : words(Task{})) {
-    if (word == note->second) return task;
-  }
-  return std::nullopt;
-}
-
-TransformerConfig evaluated_config(const std::optional<std::string>& model, Task own) {
-  const std::optional<std::string> folder = one_model(model);
-  if (folder && is_gguf(*folder)) return gguf_transformer_config(GgufFile(*folder));
-  if (folder) return read_config((std::filesystem::path(*folder) / "config.json").string()).config;
-  TransformerConfig c;
-  c.vocab_size = task_vocab_size(own);
-  c.d_model = 32;
-  c.n_layers = 2;
-  c.n_heads = c.n_kv_heads = 2;
-  c.head_dim = 16;
-  c.d_ff = 128;
-  c.max_position_embeddings = own_length;
-  c.rope = plain_rope(c.head_dim);
-  return c;
-}
-
-EvaluatedModel load_evaluated_model(const std::optional<std::string>& model, Task own, const RunContext& context) {
+EvaluatedModel load(const std::optional<std::string>& model, Task own, const RunContext& context) {
   const std::optional<std::string> folder = one_model(model);
   if (folder && is_gguf(*folder)) {
     const GgufFile file(*folder);
@@ -119,6 +92,39 @@ EvaluatedModel load_evaluated_model(const std::optional<std::string>& model, Tas
           fmt::format("a small model trained here on {} ({} steps)", to_word(own), own_steps),
           own,
           std::nullopt};
+}
+
+}  // namespace
+
+std::optional<Task> trained_task(const CheckpointNotes& notes) {
+  const auto note = notes.find("task");
+  if (note == notes.end()) return std::nullopt;
+  for (const auto& [task, word] : words(Task{})) {
+    if (word == note->second) return task;
+  }
+  return std::nullopt;
+}
+
+TransformerConfig evaluated_config(const std::optional<std::string>& model, Task own) {
+  const std::optional<std::string> folder = one_model(model);
+  if (folder && is_gguf(*folder)) return gguf_transformer_config(GgufFile(*folder));
+  if (folder) return read_config((std::filesystem::path(*folder) / "config.json").string()).config;
+  TransformerConfig c;
+  c.vocab_size = task_vocab_size(own);
+  c.d_model = 32;
+  c.n_layers = 2;
+  c.n_heads = c.n_kv_heads = 2;
+  c.head_dim = 16;
+  c.d_ff = 128;
+  c.max_position_embeddings = own_length;
+  c.rope = plain_rope(c.head_dim);
+  return c;
+}
+
+std::shared_ptr<const EvaluatedModel> load_evaluated_model(const std::optional<std::string>& model, Task own,
+                                                           const RunContext& context) {
+  const std::string key = model ? "model " + *model : fmt::format("task {}", to_word(own));
+  return context.prepared->get<EvaluatedModel>(key, [&] { return load(model, own, context); });
 }
 
 std::optional<std::string> past_the_table(const TransformerConfig& config, std::int64_t length) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,8 +34,9 @@ std::optional<Task> trained_task(const CheckpointNotes& notes);
 TransformerConfig evaluated_config(const std::optional<std::string>& model, Task own);
 
 // Loads the file or folder (one that holds a GGUF file alone means that file), or trains the small model (RoPE, 2
-// layers, d_model 32, 32 tokens; the same at every call).
-EvaluatedModel load_evaluated_model(const std::optional<std::string>& model, Task own, const RunContext& context);
+// layers, d_model 32, 32 tokens; the same at every call). Once for all points of a sweep: context.prepared keeps it.
+std::shared_ptr<const EvaluatedModel> load_evaluated_model(const std::optional<std::string>& model, Task own,
+                                                           const RunContext& context);
 
 // True, and a sentence for the rows, where a learned table has no vector for the last of `length` positions.
 std::optional<std::string> past_the_table(const TransformerConfig& config, std::int64_t length);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "experiments/prepared.h"
 #include "poslab/core/fields.h"
 #include "poslab/report/report.h"
 
@@ -19,6 +20,8 @@ struct RunContext {
   std::function<void(double)> progress = [](double) {};  // 0 .. 1, may be called from one thread at a time
   // A few words to show beside the progress: "loss 1.234, 9,000 tokens/s".
   std::function<void(const std::string&)> status = [](const std::string&) {};
+  // Of this run, or of all the points of a sweep.
+  std::shared_ptr<Prepared> prepared = std::make_shared<Prepared>();
 };
 
 // One row, or a generator of rows, of type Row; typed so that a row cannot miss a field.

@@ -111,7 +111,8 @@ std::string model_of(const std::string& path) {
 TypedReport<Summary, Row> detect(const Params& p, const RunContext& context) {
   if (!p.model) throw std::invalid_argument("[permute] detect needs a model, whose weights it reads.");
   if (p.save) throw std::invalid_argument("[permute] detect writes nothing: leave save out.");
-  const EvaluatedModel loaded = load_evaluated_model(model_of(*p.model), Task::copy, context);
+  const auto shared = load_evaluated_model(model_of(*p.model), Task::copy, context);
+  const EvaluatedModel& loaded = *shared;
   const TransformerConfig& config = loaded.model.config();
   if (config.encoding != PositionEncoding::rope) {
     throw std::invalid_argument(fmt::format("[permute] {} has no RoPE, so its weights have no layout.", loaded.name));

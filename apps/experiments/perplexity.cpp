@@ -5,7 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <mutex>
+#include <memory>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -20,6 +20,7 @@
 #include "experiments/rope_params.h"
 #include "experiments/token_rate.h"
 #include "poslab/models/evaluate.h"
+#include "poslab/report/document.h"
 
 namespace poslab {
 namespace {
@@ -165,33 +166,20 @@ std::vector<double> score_control(const Transformer<float>& model, const Evaluat
   return nll;
 }
 
-// The points of a sweep share their control: no scaling and no window of theirs changes it.
-class SharedControl {
- public:
-  template <class Compute>
-  std::vector<double> of(const EvaluatedModel& model, const EvaluationText& text, const Compute& compute) {
-    const TransformerConfig& c = model.model.config();
-    const auto bytes = std::as_bytes(model.model.values());
-    const std::size_t weights =
-        std::hash<std::string_view>{}({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-    std::string key = fmt::format("{} {} {} {} {} {} {}", model.name, weights, trained_length(c), c.attention_window,
-                                  to_word(c.encoding), to_word(c.layout), c.norm_eps);
-    if (const auto rope = unscaled_frequencies(c)) key += fmt::format(" {}", fmt::join(rope->inv_freq, " "));
-    const std::lock_guard lock(mutex_);
-    if (key != key_ || text.tokens != text_.tokens || text.targets != text_.targets || text.start != text_.start) {
-      nll_ = compute();
-      key_ = std::move(key);
-      text_ = text;
-    }
-    return nll_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::string key_;
-  EvaluationText text_;
-  std::vector<double> nll_;
+// Losses by the target's index in the text. The points of a sweep share them: no scaling and no window changes them.
+struct Control {
+  std::vector<double> nll;
 };
+
+// All that a control depends on; the text of a task is another for each length.
+std::string control_key(const Params& p, bool is_task, std::int64_t length) {
+  std::string key = fmt::format("{} {}", p.rope.model.value_or(""), is_task ? length : 0);
+  for (const Value& value : to_record(p.text)) {
+    key += ' ';
+    append_json(key, value);
+  }
+  return key;
+}
 
 Row row_of(std::int64_t length, const PositionBucket& bucket, const MeanLoss& loss, bool control) {
   return {length,      bucket.first, bucket.last, loss.mean_nll, loss.standard_error, std::exp(loss.mean_nll),
@@ -252,7 +240,8 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
   const double before = p.rope.model ? 0 : 0.5;
   RunContext loading = context;
   loading.progress = [&](double done) { context.progress(before * done); };
-  const EvaluatedModel loaded = load_evaluated_model(p.rope.model, own_task, loading);
+  const auto shared = load_evaluated_model(p.rope.model, own_task, loading);
+  const EvaluatedModel& loaded = *shared;
   const TransformerConfig& config = loaded.model.config();
   const EvaluatedText source(p.text, loaded);
 
@@ -270,7 +259,7 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
   s.lengths = context_lengths(p, s.trained_length, source.longest());
 
   EvaluationText text;
-  std::vector<double> control;
+  std::shared_ptr<const Control> control;
   TokenRate rate;
   for (std::size_t i = 0; i < s.lengths.size(); ++i) {
     const std::int64_t length = s.lengths[i];
@@ -291,9 +280,9 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
     // A running text is the same at every length.
     if (i == 0 || source.is_task()) {
       text = source.of_length(length);
-      static SharedControl shared;
-      control = shared.of(loaded, text,
-                          [&] { return score_control(loaded.model, text, context.threads, progress(0, text.size())); });
+      control = context.prepared->get<Control>(control_key(p, source.is_task(), length), [&] {
+        return Control{score_control(loaded.model, text, context.threads, progress(0, text.size()))};
+      });
     }
     s.text_length = text.size();
     const auto windows =
@@ -309,7 +298,7 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
           const auto index = static_cast<std::size_t>(window.first + position);
           if (text.targets[index] == no_target) continue;
           losses.positions.push_back(position);
-          losses.control.push_back(control[index]);
+          losses.control.push_back(control->nll[index]);
         }
       }
     } else {
@@ -319,7 +308,7 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
            score_windows<float>(loaded.model, text, windows, options, progress(1, std::ssize(windows) * length))) {
         losses.positions.push_back(token.position);
         losses.nll.push_back(token.nll);
-        losses.control.push_back(control[static_cast<std::size_t>(token.index)]);
+        losses.control.push_back(control->nll[static_cast<std::size_t>(token.index)]);
       }
     }
     for (const bool is_control : {false, true}) {

@@ -163,7 +163,8 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
   const double before = p.rope.model ? 0 : 0.5;
   RunContext loading = context;
   loading.progress = [&](double done) { context.progress(before * done); };
-  const EvaluatedModel loaded = load_evaluated_model(p.rope.model, own_task, loading);
+  const auto shared = load_evaluated_model(p.rope.model, own_task, loading);
+  const EvaluatedModel& loaded = *shared;
   const TransformerConfig& config = loaded.model.config();
   const std::optional<Task> task = p.task ? p.task : loaded.task;
   if (!task) refuse(fmt::format("give task: {} does not say that it was trained on one.", loaded.name));

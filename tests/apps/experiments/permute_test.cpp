@@ -98,7 +98,8 @@ TEST_CASE("permute --detect says by loss which layout the weights want") {
   const Scratch scratch;
   const std::string half = scratch.path("half"), turned = scratch.path("turned");
   {
-    const EvaluatedModel small = load_evaluated_model(std::nullopt, Task::copy, {});
+    const auto shared = load_evaluated_model(std::nullopt, Task::copy, {});
+    const EvaluatedModel& small = *shared;
     CheckpointFolder(half).save<float>(small.model, {{"task", "copy"}}, nullptr);
   }
   const auto detect = [](const std::string& model) {

@@ -275,3 +275,34 @@ TEST_CASE("perplexity names a model that it cannot run, and one whose numbers ov
   CHECK(std::isnan(ran.summary<std::vector<double>>("length_nll")[0]));
   CHECK(ran.report.conclusion.find("8 tokens: no number, since the model's own overflow") != std::string::npos);
 }
+
+TEST_CASE("points of a sweep load the model and score the control once: its folder may go after the first") {
+  const Scratch scratch;
+  const std::string folder = scratch.path("model");
+  save_model(folder, PositionEncoding::rope);
+  Integers tokens;
+  const std::string path = save_tokens(scratch, tokens);
+  const Experiment& experiment = *find_experiment("perplexity");
+  RunContext context;
+  const auto nll = [&](const std::string& scaling) {
+    Record params;
+    for (const FieldSpec& field : experiment.params) {
+      params.push_back(field.name == "model"       ? Value(folder)
+                       : field.name == "tokens"    ? Value(path)
+                       : field.name == "rope_type" ? Value(scaling)
+                       : field.name == "factor"    ? Value(2.0)
+                       : field.name == "seq_len"   ? Value(Integers{32})
+                                                   : field.fallback);
+    }
+    const RanExperiment ran{experiment, experiment.run(params, context)};
+    return std::pair(ran.summary<std::vector<double>>("length_nll")[0],
+                     ran.summary<std::vector<double>>("control_nll")[0]);
+  };
+  const auto alone = nll("linear");
+  nll("ntk");
+  std::filesystem::remove_all(folder);
+  CHECK(nll("linear") == alone);
+  CHECK(nll("ntk").first != alone.first);
+  context.prepared = std::make_shared<Prepared>();
+  CHECK_THROWS(nll("linear"));
+}
