@@ -280,34 +280,35 @@ def near(a, b, tolerance):
     return abs(a - b) <= tolerance * max(abs(a), abs(b))
 
 
-def may_be_added(case, place):
+def may_be_added(case, experiment, place):
     """The names that ADDED allows at a place such as params, 1.summary or rows.3; a column of CSV, or the unit of a
     field (`fields`), may be of any section."""
     sections = ("params", "summary", "rows")
     anywhere = case.form == "csv" or place.split(".")[-1] == "fields"
     here = sections if anywhere else [part for part in place.split(".") if part in sections]
-    return {name for scope in ("*", case.experiment) for section in here for name in ADDED.get(scope, {}).get(section, ())}
+    return {name for scope in ("*", experiment) for section in here for name in ADDED.get(scope, {}).get(section, ())}
 
 
-def differences(case, a, b, place=""):
-    """(place, what differs) of two values."""
+def differences(case, a, b, place="", experiment=None):
+    """(place, what differs) of two values; of a document of the tour by its own experiment."""
     if matching(CHANGED, case, place):
         return
     if isinstance(a, dict) and isinstance(b, dict):
-        new_names = RENAMED.get(case.experiment, {})
+        experiment = a.get("experiment", experiment or case.experiment)
+        new_names = RENAMED.get(experiment, {})
         renamed = {new_names.get(name, name): value for name, value in a.items()}
-        for name in sorted(set(b) - set(renamed) - may_be_added(case, place)):
+        for name in sorted(set(b) - set(renamed) - may_be_added(case, experiment, place)):
             yield f"{place}.{name}".lstrip("."), "is new"
         for name, value in renamed.items():
             if name in b:
-                yield from differences(case, value, b[name], f"{place}.{name}".lstrip("."))
+                yield from differences(case, value, b[name], f"{place}.{name}".lstrip("."), experiment)
             else:
                 yield f"{place}.{name}".lstrip("."), "is gone"
         if [name for name in renamed if name in b] != [name for name in b if name in renamed]:
             yield place, "has its fields in another order"
     elif isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
         for i, (left, right) in enumerate(zip(a, b)):
-            yield from differences(case, left, right, f"{place}.{i}".lstrip("."))
+            yield from differences(case, left, right, f"{place}.{i}".lstrip("."), experiment)
     elif isinstance(a, list) and isinstance(b, list):
         yield place, f"has {len(b)} entries instead of {len(a)}"
     elif a != b and not any(near(a, b, tolerance) for _, _, tolerance, _ in matching(ROUNDED, case, place)):

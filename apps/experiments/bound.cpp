@@ -104,7 +104,7 @@ struct Summary {
     field("judged_seq_len", self.judged_seq_len, "length judged", "tokens");
     field("resolved_rope_type", self.resolved_rope_type, "the scaling in effect");
     field("resolved_rope_theta", self.resolved_rope_theta, "base that the scaling starts from");
-    field("resolved_rotary_dim", self.resolved_rotary_dim, "channels that turn", "channels");
+    field("resolved_rotary_dim", self.resolved_rotary_dim, "channels that are rotated", "channels");
     field("first_negative", self.first_negative, "first distance with B(m) < 0 (null: none below 2^24)", "tokens");
     field("smallest_base", self.smallest_base,
           "infimum of the bases above 1 with B(m) >= 0 at every m below the judged length, for plain RoPE of this "
@@ -120,15 +120,15 @@ struct Summary {
     field("men_reproduces", self.men_reproduces, "smallest_base rounds to published_men");
     field("su_reproduces", self.su_reproduces, "smallest_base rounds to published_su");
     field("critical_dim", self.critical_dim,
-          "channels whose pairs turned fully in pre-training, 2 ceil(d/2 log_base(length / 2 pi))", "channels");
+          "channels whose pairs made a full rotation in pre-training, 2 ceil(d/2 log_base(length / 2 pi))", "channels");
     field("t_extra", self.t_extra, "2 pi rope_theta^(critical_dim/d): how far fine-tuning with rope_theta reaches",
           "tokens");
     field("ntk_base", self.ntk_base, "base by the NTK formula, from the original to the judged length");
     field("log_base", self.log_base,
           "base by the critical dimension, base^(ln(length / 2 pi) / ln(original length / 2 pi))");
-    field("slowest_wavelength", self.slowest_wavelength, "longest turn of a pair (null: a pair stands still)",
-          "tokens");
-    field("full_turns", self.full_turns, "pairs that turn fully within the judged length", "pairs");
+    field("slowest_wavelength", self.slowest_wavelength,
+          "length of the slowest pair's rotation (null: a pair stands still)", "tokens");
+    field("full_turns", self.full_turns, "pairs that make a full rotation within the judged length", "pairs");
     field("cosine_sum", self.cosine_sum, "B(m) = sum_i cos(m * inv_freq_i) at each of `distances`");
     field("decay_bound", self.decay_bound, "RoFormer's bound on a score, mean of |S_j|, at each of `distances`");
     field("warnings", self.warnings, "what to know about these parameters");
@@ -186,10 +186,10 @@ void judge_training(const Params& p, const RopeScaling& scaling, Summary& s) {
   s.critical_dim = critical_dim(s.resolved_rotary_dim, trained, length);
   s.t_extra = extrapolation_length(s.resolved_rotary_dim, scaling.rope_theta, *s.critical_dim);
   const double target = static_cast<double>(s.judged_seq_len);
-  constexpr double turn = 2 * std::numbers::pi;
-  if (length < target && length > turn) {
+  constexpr double full_rotation = 2 * std::numbers::pi;
+  if (length < target && length > full_rotation) {
     if (s.resolved_rotary_dim > 2) s.ntk_base = trained * std::pow(target / length, dim / (dim - 2));
-    s.log_base = std::pow(trained, std::log(target / turn) / std::log(length / turn));
+    s.log_base = std::pow(trained, std::log(target / full_rotation) / std::log(length / full_rotation));
   }
 }
 
@@ -263,7 +263,7 @@ std::string conclude(const Summary& s, int threads) {
   }
   if (s.critical_dim) {
     text += fmt::format(
-        "Pre-training turned {} of {} channels fully; fine-tuned with this base they reach {:.6g} "
+        "In pre-training {} of {} channels made a full rotation; fine-tuned with this base they reach {:.6g} "
         "tokens.\n",
         *s.critical_dim, s.resolved_rotary_dim, *s.t_extra);
   }
@@ -311,10 +311,10 @@ TypedReport<Summary, Row> run(const Params& params, const RunContext& context) {
   search_bases(params, context, s, report.rows);
 
   const double slowest = *std::min_element(inv_freq.begin(), inv_freq.end());
-  constexpr double turn = 2 * std::numbers::pi;
-  if (slowest > 0) s.slowest_wavelength = turn / slowest;
+  constexpr double full_rotation = 2 * std::numbers::pi;
+  if (slowest > 0) s.slowest_wavelength = full_rotation / slowest;
   s.full_turns = std::count_if(inv_freq.begin(), inv_freq.end(),
-                               [&](double w) { return w * static_cast<double>(s.judged_seq_len) >= turn; });
+                               [&](double w) { return w * static_cast<double>(s.judged_seq_len) >= full_rotation; });
   for (std::int64_t m : params.distances) {
     s.cosine_sum.push_back(cosine_sum(inv_freq, static_cast<double>(m)));
     s.decay_bound.push_back(decay_bound(inv_freq, static_cast<double>(m)));

@@ -44,7 +44,7 @@ struct Summary {
     field("encoding", self.encoding, "how the model tells positions apart (the first layer type's, as what follows)");
     field("layout", self.layout, "RoPE: which channels form a pair");
     field("head_dim", self.head_dim, "RoPE: channels of a head", "channels");
-    field("rotary_dim", self.rotary_dim, "RoPE: channels that turn", "channels");
+    field("rotary_dim", self.rotary_dim, "RoPE: channels that are rotated", "channels");
     field("rope_theta", self.rope_theta, "RoPE: base of the frequencies");
     field("rope_type", self.rope_type, "RoPE: how the frequencies are scaled");
     field("factor", self.factor, "RoPE: by how much");
@@ -79,7 +79,7 @@ struct Row {
 std::string describe_rope(const LayerPositions& layer, double attention_factor) {
   const RopeScaling& rope = layer.rope;
   std::string text = fmt::format(
-      "{} turns {} of {} channels of each head by the position, in pairs ({}), base {}.",
+      "{} rotates {} of {} channels of each head by the position, in pairs ({}), base {}.",
       layer.layer_type.empty() ? "RoPE" : layer.layer_type + ": RoPE", rope.rotary_dim, rope.head_dim,
       layer.layout == RopeLayout::half ? fmt::format("i, i + {}", rope.rotary_dim / 2) : "2i, 2i + 1", rope.rope_theta);
   if (rope.rope_type == RopeType::default_) return text + " No scaling.";

@@ -37,7 +37,7 @@ struct Params {
     field("n_heads", self.n_heads, "query heads; absent: the config's, else 4");
     field("n_kv_heads", self.n_kv_heads, "key heads; absent: the config's, else n_heads");
     field("head_dim", self.head_dim, "channels of a head; absent: the config's, else 8", "channels");
-    field("rotary_dim", self.rotary_dim, "channels that turn; absent: the config's, else head_dim", "channels");
+    field("rotary_dim", self.rotary_dim, "channels that are rotated; absent: the config's, else head_dim", "channels");
     field("fused", self.fused,
           "order inside tensors that hold q, k and v; absent: grouped by key head in query_key_value (not ChatGLM's), "
           "else stacked");
@@ -64,9 +64,9 @@ struct Summary {
     field("resolved_n_heads", self.resolved_n_heads, "query heads in effect");
     field("resolved_n_kv_heads", self.resolved_n_kv_heads, "key heads in effect");
     field("resolved_head_dim", self.resolved_head_dim, "channels of a head in effect", "channels");
-    field("resolved_rotary_dim", self.resolved_rotary_dim, "channels that turn in effect", "channels");
+    field("resolved_rotary_dim", self.resolved_rotary_dim, "channels that are rotated, in effect", "channels");
     field("tensors", self.tensors, "tensors that were rewritten");
-    field("round_trip", self.round_trip, "turning the written file back gave every byte again (null: no file)");
+    field("round_trip", self.round_trip, "permuting the written file back gave every byte again (null: no file)");
     field("head_order", self.head_order, "row i of a head is row head_order[i] of before");
     field("wanted_layout", self.wanted_layout, "with detect: the layout of the lower loss (null: no clear difference)");
     field("half_nll", self.half_nll, "with detect: mean loss when pairs are i, i + rotary_dim / 2", "nats/token");

@@ -43,7 +43,7 @@ struct Params {
     field("seq_len", self.seq_len, "positions 0 .. seq_len - 1 are counted and searched for colliding neighbours",
           "tokens");
     field("rope_theta", self.rope_theta, "base of the frequencies: inv_freq = rope_theta^(-2i/head_dim)");
-    field("head_dim", self.head_dim, "channels of a query, all of which turn", "channels");
+    field("head_dim", self.head_dim, "channels of a query, all of which are rotated", "channels");
     field("layout", self.layout, "which channels form pair i: (2i, 2i+1) or (i, i + head_dim/2)");
     field("gap", self.gap, "a score's query stands at offset + gap, its key at offset", "tokens");
     field("n_scores", self.n_scores, "random query-key pairs whose scores are watched; 0 leaves the scores out");

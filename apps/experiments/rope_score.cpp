@@ -70,14 +70,14 @@ struct Summary {
     field("max_spread_at_equal_distance", self.max_spread_at_equal_distance,
           "largest difference among placements of equal distance (null: no distance occurs twice)");
     field("unrotated_score", self.unrotated_score,
-          "query times key without any turn: the score at distance 0 where attention_factor is 1");
-    field("still_share", self.still_share, "part of every score that comes from channels that do not turn");
+          "query times key without any rotation: the score at distance 0 where attention_factor is 1");
+    field("still_share", self.still_share, "part of every score that comes from channels that are not rotated");
     field("min_score", self.min_score, "smallest score");
     field("max_score", self.max_score, "largest score");
     field("resolved_head_dim", self.resolved_head_dim, "values in query and key", "channels");
-    field("resolved_rotary_dim", self.resolved_rotary_dim, "channels that turned", "channels");
+    field("resolved_rotary_dim", self.resolved_rotary_dim, "channels that were rotated", "channels");
     field("attention_factor", self.attention_factor,
-          "what the scaling multiplies turned channels by, in query and key");
+          "what the scaling multiplies rotated channels by, in query and key");
     field("warnings", self.warnings, "what to know about these parameters");
   }
 };
@@ -92,7 +92,7 @@ struct Row {
     field("query_position", self.query_position, "place of the query", "tokens");
     field("key_position", self.key_position, "place of the key", "tokens");
     field("distance", self.distance, "query_position - key_position", "tokens");
-    field("score", self.score, "turned query times turned key");
+    field("score", self.score, "rotated query times rotated key");
     field("decay_bound", self.decay_bound, "RoFormer's bound, the mean of |S_j| (where query and key are equal)");
     field("pair_scores", self.pair_scores, "each pair's share of the score");
   }
@@ -168,14 +168,14 @@ double Scorer::rounding(double position) const {
 }
 
 Row Scorer::row(Placement place, bool per_pair) const {
-  const auto turned = [&](const std::vector<double>& x, std::int64_t position) {
+  const auto rotated = [&](const std::vector<double>& x, std::int64_t position) {
     std::vector<double> out(x.size());
     const double at[] = {static_cast<double>(position)};
     apply_rope<double>(x, out, 1, head_dim(), at, frequencies_.inv_freq, layout_, attention_factor());
     return out;
   };
-  const std::vector<double> q = turned(query_, place.query);
-  const std::vector<double> k = turned(key_, place.key);
+  const std::vector<double> q = rotated(query_, place.query);
+  const std::vector<double> k = rotated(key_, place.key);
   Row row{place.query, place.key, place.distance(), 0, std::nullopt, {}};
   for (std::int64_t i = 0; i < rotary_dim() / 2; ++i) {
     const auto [a, b] = rope_pair_channels(layout_, rotary_dim(), i);
@@ -318,7 +318,7 @@ void score_distances(const Params& p, Scorer scorer, TypedReport<Summary, Row>& 
              "decays, unevenly.\nRoFormer's bound (decay_bound, the mean of |S_j|, on a scale of its own) falls with "
              "it."
            : "Different query and key: no decay has to show, since each pair starts from an angle of its own.\n"
-             "Use --vectors ones to see the decay that the turning alone brings.");
+             "Use --vectors ones to see the decay that the rotation alone brings.");
   report.pictures.push_back(curve(scorer, range.size(), [&range](std::int64_t i) { return at_distance(range.at(i)); }));
   report.row_count = range.size();
   report.make_row = [scorer = std::move(scorer), range, per_pair = p.per_pair](std::int64_t i) {
@@ -355,7 +355,7 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext&) {
 }
 
 Experiment describe_rope_score() {
-  return describe<Params, Summary, Row>("rope-score", "On what does the score of a turned query and key depend?",
+  return describe<Params, Summary, Row>("rope-score", "On what does the score of a rotated query and key depend?",
                                         "poslab rope-score --vectors ones --head-dim 128 --distances 0:512:+1", run);
 }
 

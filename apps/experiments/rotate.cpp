@@ -32,9 +32,10 @@ struct Params {
   std::optional<std::int64_t> token;
 
   static void fields(auto& self, auto&& field) {
-    field("vector", self.vector, "the values to turn");
-    field("angle", self.angle, "turn one pair by this; absent, and no position: a quarter turn, pi/2", "radians");
-    field("position", self.position, "turn every pair by position * inv_freq instead; absent: use angle", "tokens");
+    field("vector", self.vector, "the values to rotate");
+    field("angle", self.angle, "rotate one pair by this; absent, and no position: a quarter of a full rotation, pi/2",
+          "radians");
+    field("position", self.position, "rotate every pair by position * inv_freq instead; absent: use angle", "tokens");
     field("layout", self.layout,
           "which channels form pair i: (2i, 2i+1) or (i, i + rotary_dim/2); absent: the model's, else the form's, else "
           "interleaved");
@@ -59,12 +60,12 @@ struct Summary {
   std::vector<std::string> warnings;
 
   static void fields(auto& self, auto&& field) {
-    field("output", self.output, "the vector after the turn");
+    field("output", self.output, "the vector after the rotation");
     field("norm_before", self.norm_before, "its length before");
     field("norm_after", self.norm_after, "its length after");
-    field("angles", self.angles, "by how much each pair turned", "radians");
-    field("resolved_rotary_dim", self.resolved_rotary_dim, "channels that turned", "channels");
-    field("attention_factor", self.attention_factor, "what the scaling multiplied the turned channels by");
+    field("angles", self.angles, "by how much each pair is rotated", "radians");
+    field("resolved_rotary_dim", self.resolved_rotary_dim, "channels that were rotated", "channels");
+    field("attention_factor", self.attention_factor, "what the scaling multiplied the rotated channels by");
     field("resolved_axis_positions", self.resolved_axis_positions, "the position on each axis of multi_axis");
     field("resolved_mrope_section", self.resolved_mrope_section, "pairs for each axis", "pairs");
     field("warnings", self.warnings, "what to know about these parameters");
@@ -80,11 +81,11 @@ struct Row {
     field("pair", self.pair, "index i of the pair");
     field("first_channel", self.first_channel, "channel of its first member");
     field("second_channel", self.second_channel, "channel of its second member");
-    field("pair_angle", self.pair_angle, "by how much it turned", "radians");
-    field("first_before", self.first_before, "first member before the turn");
-    field("second_before", self.second_before, "second member before the turn");
-    field("first_after", self.first_after, "first member after the turn");
-    field("second_after", self.second_after, "second member after the turn");
+    field("pair_angle", self.pair_angle, "by how much it is rotated", "radians");
+    field("first_before", self.first_before, "first member before the rotation");
+    field("second_before", self.second_before, "second member before the rotation");
+    field("first_after", self.first_after, "first member after the rotation");
+    field("second_after", self.second_after, "second member after the rotation");
     field("axis", self.axis, "which axis of multi_axis it reads: t time, h row, w column, e a fourth");
   }
 };
@@ -104,7 +105,7 @@ std::string short_list(const std::vector<double>& values) {
 }
 
 // What the parameters make of every pair: its angle, and the factor beside it.
-struct Turn {
+struct Rotation {
   std::vector<double> angles = {};  // [rotary_dim / 2] radians
   double attention_factor = 1;
   std::optional<RopeLayout> layout = std::nullopt;  // the usual one of multi_axis
@@ -139,29 +140,29 @@ AxisPositions token_positions(const Params& p, const ResolvedAxes& axes) {
   return one_token(here);
 }
 
-Turn resolve_axes_turn(const Params& p, const ResolvedRope& rope) {
+Rotation resolve_axes_rotation(const Params& p, const ResolvedRope& rope) {
   if (p.angle || p.position) {
-    throw std::invalid_argument("[rotate] angle and position turn by one axis; with multi_axis give axis_positions.");
+    throw std::invalid_argument("[rotate] angle and position rotate by one axis; with multi_axis give axis_positions.");
   }
   const ResolvedAxes axes = resolve_axes(p.axes, p.rope, rope);
   const AxisPositions here = token_positions(p, axes);
-  Turn turn{.angles = multi_axis_angles(axes.rope, here),
-            .attention_factor = axes.attention_factor,
-            .layout = axes.layout,
-            .axis_positions = here.values,
-            .mrope_section = axes.settings.sections};
+  Rotation rotation{.angles = multi_axis_angles(axes.rope, here),
+                    .attention_factor = axes.attention_factor,
+                    .layout = axes.layout,
+                    .axis_positions = here.values,
+                    .mrope_section = axes.settings.sections};
   const MultiAxisForm& form = *p.axes.multi_axis->operator->();
   for (const std::int64_t axis : axes.rope.pair_axis) {
-    turn.pair_axes.push_back(axis < 0 ? axis_names(form)
-                             : axis < static_cast<std::int64_t>(form.axes.size())
-                                 ? std::string(form.axes[static_cast<std::size_t>(axis)])
-                                 : "e");
+    rotation.pair_axes.push_back(axis < 0 ? axis_names(form)
+                                 : axis < static_cast<std::int64_t>(form.axes.size())
+                                     ? std::string(form.axes[static_cast<std::size_t>(axis)])
+                                     : "e");
   }
-  return turn;
+  return rotation;
 }
 
-Turn resolve_turn(const Params& p, const ResolvedRope& rope) {
-  if (p.axes.multi_axis) return resolve_axes_turn(p, rope);
+Rotation resolve_rotation(const Params& p, const ResolvedRope& rope) {
+  if (p.axes.multi_axis) return resolve_axes_rotation(p, rope);
   refuse_axes_without_form(p.axes);
   if (p.axis_positions || p.token) {
     throw std::invalid_argument("[rotate] axis_positions and token need multi_axis, the form that reads them.");
@@ -179,21 +180,21 @@ Turn resolve_turn(const Params& p, const ResolvedRope& rope) {
   }
   if (rope.scaling.rotary_dim != 2) {
     throw std::invalid_argument(
-        fmt::format("[rotate] an angle turns one pair, but rotary_dim {} makes {}; give a position instead.",
+        fmt::format("[rotate] an angle rotates one pair, but rotary_dim {} makes {}; give a position instead.",
                     rope.scaling.rotary_dim, rope.scaling.rotary_dim / 2));
   }
   return {.angles = {p.angle.value_or(std::numbers::pi / 2)}};
 }
 
 // "3 pairs read t at 5, 5 h at 7."
-std::string axes_text(const Params& p, const Turn& turn) {
+std::string axes_text(const Params& p, const Rotation& rotation) {
   if (!p.axes.multi_axis) return "";
   const MultiAxisForm& form = *p.axes.multi_axis->operator->();
   std::vector<std::string> places, pairs;
-  for (std::size_t a = 0; a < turn.axis_positions.size(); ++a) {
+  for (std::size_t a = 0; a < rotation.axis_positions.size(); ++a) {
     const std::string name(a < form.axes.size() ? form.axes[a] : "e");
-    places.push_back(fmt::format("{} = {:.6g}", name, turn.axis_positions[a]));
-    const auto count = std::count(turn.pair_axes.begin(), turn.pair_axes.end(), name);
+    places.push_back(fmt::format("{} = {:.6g}", name, rotation.axis_positions[a]));
+    const auto count = std::count(rotation.pair_axes.begin(), rotation.pair_axes.end(), name);
     if (count > 0) pairs.push_back(fmt::format("{} read {}", count, name));
   }
   return fmt::format(
@@ -204,22 +205,22 @@ std::string axes_text(const Params& p, const Turn& turn) {
 std::string conclude(const Params& p, const Summary& s, const std::string& axes) {
   std::string text = fmt::format("{} becomes {}.\n{}", short_list(p.vector), short_list(s.output), axes);
   if (s.angles.size() == 1) {
-    text += fmt::format("The pair turned by {:.4g} radians ({:.4g} degrees); ", s.angles[0],
+    text += fmt::format("The pair was rotated by {:.4g} radians ({:.4g} degrees); ", s.angles[0],
                         s.angles[0] * 180 / std::numbers::pi);
   } else {
     text += fmt::format(
-        "Each of the {} pairs turned at its own speed, from {:.4g} radians (the first) to {:.4g} (the "
+        "Each of the {} pairs was rotated at its own speed, from {:.4g} radians (the first) to {:.4g} (the "
         "last); ",
         s.angles.size(), s.angles.front(), s.angles.back());
   }
   text += fmt::format("the length is {:.4g} before and {:.4g} after.\n", s.norm_before, s.norm_after);
   if (s.attention_factor != 1) {
     return text + fmt::format(
-                      "The turn alone keeps the length; the scaling's attention factor multiplies what turns "
+                      "The rotation alone keeps the length; the scaling's attention factor multiplies what is rotated "
                       "by {:.6g}.",
                       s.attention_factor);
   }
-  return text + "A turn tells the place by the direction alone: nothing is added to the values, and none grows.";
+  return text + "A rotation tells the place by the direction alone: nothing is added to the values, and none grows.";
 }
 
 TypedReport<Summary, Row> run(const Params& p, const RunContext&) {
@@ -236,16 +237,16 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext&) {
   }
   TypedReport<Summary, Row> report;
   Summary& s = report.summary;
-  Turn turn = resolve_turn(p, rope);
-  const RopeLayout layout = p.layout.value_or(turn.layout.value_or(rope.layout.value_or(RopeLayout::interleaved)));
-  const auto dim = 2 * static_cast<std::int64_t>(turn.angles.size());
+  Rotation rotation = resolve_rotation(p, rope);
+  const RopeLayout layout = p.layout.value_or(rotation.layout.value_or(rope.layout.value_or(RopeLayout::interleaved)));
+  const auto dim = 2 * static_cast<std::int64_t>(rotation.angles.size());
   s.resolved_rotary_dim = dim;
-  s.angles = std::move(turn.angles);
-  s.attention_factor = turn.attention_factor;
+  s.angles = std::move(rotation.angles);
+  s.attention_factor = rotation.attention_factor;
   s.warnings = rope.warnings;
   if (p.axes.multi_axis) {
-    s.resolved_axis_positions = turn.axis_positions;
-    if (!turn.mrope_section.empty()) s.resolved_mrope_section = turn.mrope_section;
+    s.resolved_axis_positions = rotation.axis_positions;
+    if (!rotation.mrope_section.empty()) s.resolved_mrope_section = rotation.mrope_section;
   }
   s.output.resize(p.vector.size());
   const double once[] = {1.0};
@@ -256,9 +257,9 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext&) {
   for (std::int64_t i = 0; i < dim / 2; ++i) {
     const auto [a, b] = rope_pair_channels(layout, dim, i);
     report.rows.push_back({i, a, b, s.angles[i], p.vector[a], p.vector[b], s.output[a], s.output[b], {}});
-    if (p.axes.multi_axis) report.rows.back().axis = turn.pair_axes[static_cast<std::size_t>(i)];
+    if (p.axes.multi_axis) report.rows.back().axis = rotation.pair_axes[static_cast<std::size_t>(i)];
   }
-  report.conclusion = conclude(p, s, axes_text(p, turn));
+  report.conclusion = conclude(p, s, axes_text(p, rotation));
   if (dim == 2) {
     const auto [a, b] = rope_pair_channels(layout, dim, 0);
     Picture arrows;
@@ -272,7 +273,7 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext&) {
 }
 
 Experiment describe_rotate() {
-  return describe<Params, Summary, Row>("rotate", "What does a rotary turn do to a vector, and what does it keep?",
+  return describe<Params, Summary, Row>("rotate", "What does a rotation do to a vector, and what does it keep?",
                                         "poslab rotate --vector 1,2,3,4 --position 1", run);
 }
 

@@ -24,6 +24,11 @@ class Range {
  private:
   enum class Kind { list, steps, powers };
 
+  void read_list(std::string_view text, std::string_view what);
+  // Set size_ from first_, last and step_ or factor_.
+  void count_steps(T last, std::string_view text, std::string_view what);
+  void count_powers(T last, std::string_view text, std::string_view what);
+
   Kind kind_ = Kind::list;
   std::int64_t size_ = 0;
   std::vector<T> points_;  // of a list

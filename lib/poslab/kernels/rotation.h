@@ -1,4 +1,4 @@
-// RoPE's turn of rows in f32, bf16 or f16, with arithmetic in f32.
+// RoPE's rotation of rows in f32, bf16 or f16, with arithmetic in f32.
 #pragma once
 
 #include <cstddef>
@@ -8,14 +8,14 @@
 
 namespace poslab {
 
-// Rows of `width` channels whose first 2 n_pairs turn; the channels after them are copied. In pair (a, b), with c and s
-// of the row's position,
+// Rows of `width` channels whose first 2 n_pairs are rotated; the channels after them are copied. In pair (a, b), with
+// c and s of the row's position,
 //   a' = a c - b s        inverse:  a' = a c + b s
 //   b' = a s + b c                  b' = b c - a s
 struct RotationRows {
   Storage type = Storage::f32;
   bool half = false;     // pairs (i, i + n_pairs), else (2 i, 2 i + 1)
-  bool inverse = false;  // the turn back: the backward pass
+  bool inverse = false;  // by the negative angle: the backward pass
   const void* x = nullptr;
   void* out = nullptr;                       // x itself with x_stride = out_stride, or memory apart from it
   std::size_t x_stride = 0, out_stride = 0;  // elements from one row to the next

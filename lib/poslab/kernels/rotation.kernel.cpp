@@ -114,9 +114,9 @@ POSLAB_INLINE void turn_pairs(const typename Step::Element* first, const typenam
   Step::table(cosines, c);
   Step::table(sines, s);
   for (std::size_t v = 0; v < Step::vectors; ++v) {
-    const F32 turned = inverse ? a[v] * c[v] + b[v] * s[v] : a[v] * c[v] - b[v] * s[v];
+    const F32 rotated = inverse ? a[v] * c[v] + b[v] * s[v] : a[v] * c[v] - b[v] * s[v];
     b[v] = inverse ? b[v] * c[v] - a[v] * s[v] : a[v] * s[v] + b[v] * c[v];
-    a[v] = turned;
+    a[v] = rotated;
   }
   Step::template put_pairs<streaming>(out_first, out_second, a, b);
 }

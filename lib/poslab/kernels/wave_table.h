@@ -27,7 +27,7 @@ struct WaveTarget {
   bool stream = false;     // past the caches, where alignment allows (64 bytes for pointers and rows)
 };
 
-// Angles are taken in double. A row at a multiple of 64 comes from the angle itself, the 63 after it by turning: each
+// Angles are taken in double. A row at a multiple of 64 comes from the angle itself, the 63 after it by rotation: each
 // value is within 4e-15 + 2.3e-16 * |position| * inv_freq of the true one, narrowed once. Every instruction set and
 // every way to cut a run gives the same bits.
 class WaveTable {

@@ -5,12 +5,12 @@
 namespace poslab::kernels::POSLAB_KERNEL_NAMESPACE {
 
 // The angles of f32_lanes pairs as unit vectors.
-struct Turn {
+struct Rotation {
   F64 cosine[2], sine[2];
 };
 
-POSLAB_INLINE Turn turned(const Turn& a, const Turn& by) {
-  Turn out;
+POSLAB_INLINE Rotation combined(const Rotation& a, const Rotation& by) {
+  Rotation out;
   for (int v = 0; v < 2; ++v) {
     out.cosine[v] = a.cosine[v] * by.cosine[v] - a.sine[v] * by.sine[v];
     out.sine[v] = a.sine[v] * by.cosine[v] + a.cosine[v] * by.sine[v];
@@ -18,18 +18,18 @@ POSLAB_INLINE Turn turned(const Turn& a, const Turn& by) {
   return out;
 }
 
-POSLAB_INLINE Turn load_turn(const double* cosines, const double* sines) {
+POSLAB_INLINE Rotation load_rotation(const double* cosines, const double* sines) {
   return {{load<F64>(cosines), load<F64>(cosines + f64_lanes)}, {load<F64>(sines), load<F64>(sines + f64_lanes)}};
 }
 
-POSLAB_INLINE Turn turn_at(double position, const double* inv_freq, double factor) {
-  Turn turn;
+POSLAB_INLINE Rotation rotation_at(double position, const double* inv_freq, double factor) {
+  Rotation rotation;
   for (std::size_t v = 0; v < 2; ++v) {
-    sincos(position * load<F64>(inv_freq + v * f64_lanes), turn.sine[v], turn.cosine[v]);
-    turn.cosine[v] *= factor;
-    turn.sine[v] *= factor;
+    sincos(position * load<F64>(inv_freq + v * f64_lanes), rotation.sine[v], rotation.cosine[v]);
+    rotation.cosine[v] *= factor;
+    rotation.sine[v] *= factor;
   }
-  return turn;
+  return rotation;
 }
 
 // How an element type narrows a pair of double vectors and how wide f32_lanes of its elements are.
@@ -64,12 +64,12 @@ POSLAB_INLINE void put(unsigned char* to, V v, std::size_t bytes) {
 }
 
 template <class Narrow, bool interleaved, bool streaming>
-POSLAB_INLINE void put_row(const WaveBlock& block, std::size_t row, std::size_t pair, const Turn& turn) {
+POSLAB_INLINE void put_row(const WaveBlock& block, std::size_t row, std::size_t pair, const Rotation& rotation) {
   if (row < block.first_row || row >= block.end_row) return;
   const std::size_t left = (block.n_pairs - pair) * Narrow::bytes;
   const std::size_t at = (row - block.first_row) * block.row_bytes + pair * Narrow::bytes;
-  const F32 sine = Narrow::first(turn.sine);
-  const F32 cosine = Narrow::first(turn.cosine);
+  const F32 sine = Narrow::first(rotation.sine);
+  const F32 cosine = Narrow::first(rotation.cosine);
   constexpr std::size_t width = sizeof(typename Narrow::Stored);
   if (interleaved) {
     F32 low, high;
@@ -86,23 +86,23 @@ POSLAB_INLINE void put_row(const WaveBlock& block, std::size_t row, std::size_t 
 template <class Narrow, bool interleaved, bool streaming>
 static void fill(const WaveBlock& block) {
   for (std::size_t pair = 0; pair < block.n_pairs; pair += f32_lanes) {
-    Turn turn;
+    Rotation rotation;
     if (block.anchors) {
-      turn = load_turn(block.anchors + pair, block.anchors + block.padded + pair);
+      rotation = load_rotation(block.anchors + pair, block.anchors + block.padded + pair);
     } else {
-      turn = turn_at(block.position, block.inv_freq + pair, block.factor);
+      rotation = rotation_at(block.position, block.inv_freq + pair, block.factor);
     }
-    Turn step[wave_steps];
+    Rotation step[wave_steps];
     for (std::size_t k = 0; k < wave_steps; ++k) {
       const double* from = block.steps + 2 * k * block.padded + pair;
-      step[k] = load_turn(from, from + block.padded);
+      step[k] = load_rotation(from, from + block.padded);
     }
     for (std::size_t row = 0; row < block.end_row; row += wave_steps) {
-      put_row<Narrow, interleaved, streaming>(block, row, pair, turn);
+      put_row<Narrow, interleaved, streaming>(block, row, pair, rotation);
       for (std::size_t k = 1; k < wave_steps; ++k) {
-        put_row<Narrow, interleaved, streaming>(block, row + k, pair, turned(turn, step[k - 1]));
+        put_row<Narrow, interleaved, streaming>(block, row + k, pair, combined(rotation, step[k - 1]));
       }
-      turn = turned(turn, step[wave_steps - 1]);
+      rotation = combined(rotation, step[wave_steps - 1]);
     }
   }
   if (streaming) stream_fence();
@@ -118,17 +118,17 @@ template <class T>
 static void row(double position, const double* inv_freq, std::size_t n_pairs, double factor, T* cosines, T* sines) {
   std::size_t pair = 0;
   for (; pair + f32_lanes <= n_pairs; pair += f32_lanes) {
-    const Turn turn = turn_at(position, inv_freq + pair, factor);
-    put_lanes(cosines + pair, turn.cosine);
-    put_lanes(sines + pair, turn.sine);
+    const Rotation rotation = rotation_at(position, inv_freq + pair, factor);
+    put_lanes(cosines + pair, rotation.cosine);
+    put_lanes(sines + pair, rotation.sine);
   }
   if (pair < n_pairs) {
     double rest[f32_lanes] = {};
     std::memcpy(rest, inv_freq + pair, (n_pairs - pair) * sizeof(double));
-    const Turn turn = turn_at(position, rest, factor);
+    const Rotation rotation = rotation_at(position, rest, factor);
     T cosine[f32_lanes], sine[f32_lanes];
-    put_lanes(cosine, turn.cosine);
-    put_lanes(sine, turn.sine);
+    put_lanes(cosine, rotation.cosine);
+    put_lanes(sine, rotation.sine);
     std::memcpy(cosines + pair, cosine, (n_pairs - pair) * sizeof(T));
     std::memcpy(sines + pair, sine, (n_pairs - pair) * sizeof(T));
   }

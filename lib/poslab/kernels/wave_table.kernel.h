@@ -9,7 +9,7 @@ namespace poslab::kernels {
 
 constexpr std::size_t wave_padding = 16;  // arrays over pairs are padded to a multiple of it
 constexpr std::size_t wave_block = 64;    // rows between two angles that are taken afresh
-constexpr std::size_t wave_steps = 4;     // rows turned from one row
+constexpr std::size_t wave_steps = 4;     // rows rotated from one row
 
 struct WaveBlock {
   double position = 0;                     // of row 0

@@ -176,6 +176,73 @@ void append_list_cells(std::string& out, const Value& value) {
              value);
 }
 
+// The fields that a CSV table holds, and over how many columns each list of the first row is spread.
+struct CsvColumns {
+  std::span<const FieldSpec> specs;
+  std::vector<std::size_t> fields, sizes;  // sizes: 0 for a field that is no list
+};
+
+// Of the rows; of a document without rows its summary's scalars.
+CsvColumns csv_columns(const Document& document, const Record& first_row) {
+  CsvColumns columns{document.row_fields, {}, {}};
+  if (!document.row_fields.empty()) {
+    columns.fields = filled_columns(document);
+  } else {
+    columns.specs = document.summary_fields;
+    for (std::size_t i = 0; i < columns.specs.size(); ++i) {
+      if (!columns.specs[i].list) columns.fields.push_back(i);
+    }
+  }
+  for (std::size_t field : columns.fields) {
+    columns.sizes.push_back(first_row.empty() ? 0 : list_size(first_row[field]));
+  }
+  return columns;
+}
+
+std::string csv_header(const Document& document, const CsvColumns& columns, std::span<const std::size_t> leading) {
+  std::string header;
+  const auto add = [&](const std::string& name) {
+    if (!header.empty()) header += ',';
+    header += name;
+  };
+  for (std::size_t index : leading) {
+    const std::string& name = document.param_fields[index].name;
+    // A parameter with a row field's name is told apart as in JSON: params.tokens, tokens.
+    const bool shared = std::any_of(document.row_fields.begin(), document.row_fields.end(),
+                                    [&](const FieldSpec& field) { return field.name == name; });
+    add(shared ? "params." + name : name);
+  }
+  for (std::size_t c = 0; c < columns.fields.size(); ++c) {
+    const FieldSpec& spec = columns.specs[columns.fields[c]];
+    if (!spec.list) add(spec.name);
+    for (std::size_t i = 0; spec.list && i < columns.sizes[c]; ++i) add(fmt::format("{}_{}", spec.name, i));
+  }
+  return header + '\n';
+}
+
+// `first`: no cell of this line was written before.
+void append_csv_row(std::string& out, const CsvColumns& columns, std::int64_t index, const Record& row, bool first) {
+  for (std::size_t c = 0; c < columns.fields.size(); ++c) {
+    const FieldSpec& spec = columns.specs[columns.fields[c]];
+    const Value& value = row[columns.fields[c]];
+    const std::size_t size = spec.list ? list_size(value) : 0;
+    if (size != (spec.list ? columns.sizes[c] : 0)) {
+      throw std::invalid_argument(
+          fmt::format("[csv] row {} has {} values in {} where the first row has {}; use --format ndjson.", index, size,
+                      spec.name, columns.sizes[c]));
+    }
+    if (spec.list && size == 0) continue;
+    if (!first) out += ',';
+    first = false;
+    if (spec.list) {
+      append_list_cells(out, value);
+    } else {
+      append_cell(out, value);
+    }
+  }
+  out += '\n';
+}
+
 }  // namespace
 
 void append_number(std::string& out, double value) {
@@ -310,52 +377,12 @@ CsvWriter::CsvWriter(std::vector<std::size_t> leading_params, TextSink sink, int
 
 void CsvWriter::write(const Document& document) {
   const bool has_rows = !document.row_fields.empty();
-  const auto specs = has_rows ? document.row_fields : document.summary_fields;
-  std::vector<std::size_t> columns;
-  if (has_rows) {
-    columns = filled_columns(document);
-  } else {
-    for (std::size_t i = 0; i < specs.size(); ++i) {
-      if (!specs[i].list) columns.push_back(i);
-    }
-  }
   const RowSource summary_row{1, [&](std::int64_t, Record& out) { out = document.report.summary; }, {}};
   const RowSource& rows = has_rows ? document.report.rows : summary_row;
   Record first_row;
   if (rows.count > 0) rows.fill(0, first_row);
-
-  std::string header;
-  const auto cell_break = [](std::string& out) {
-    if (!out.empty()) out += ',';
-  };
-  std::string leading_cells;
-  bool any = false;
-  for (std::size_t index : leading_) {
-    cell_break(header);
-    const std::string& name = document.param_fields[index].name;
-    // A parameter with a row field's name is told apart as in JSON: params.tokens, tokens.
-    const bool shared =
-        has_rows && std::any_of(specs.begin(), specs.end(), [&](const FieldSpec& field) { return field.name == name; });
-    header += shared ? "params." + name : name;
-    if (any) leading_cells += ',';
-    any = true;
-    append_cell(leading_cells, document.params[index]);
-  }
-  std::vector<std::size_t> sizes(columns.size(), 0);
-  for (std::size_t c = 0; c < columns.size(); ++c) {
-    const FieldSpec& spec = specs[columns[c]];
-    if (!spec.list) {
-      cell_break(header);
-      header += spec.name;
-      continue;
-    }
-    sizes[c] = first_row.empty() ? 0 : list_size(first_row[columns[c]]);
-    for (std::size_t i = 0; i < sizes[c]; ++i) {
-      cell_break(header);
-      fmt::format_to(std::back_inserter(header), "{}_{}", spec.name, i);
-    }
-  }
-  header += '\n';
+  const CsvColumns columns = csv_columns(document, first_row);
+  const std::string header = csv_header(document, columns, leading_);
   if (header_.empty()) {
     header_ = header;
     sink_(header);
@@ -364,31 +391,15 @@ void CsvWriter::write(const Document& document) {
         "[csv] this point's columns differ from the first point's, so they do not fit one CSV table; "
         "use --format ndjson.");
   }
-
-  const std::int64_t per_row = rows.count > 0 && has_rows ? numbers_in_row(document, first_row, columns) : 1;
+  std::string leading_cells;
+  for (std::size_t index : leading_) {
+    if (index != leading_.front()) leading_cells += ',';
+    append_cell(leading_cells, document.params[index]);
+  }
+  const std::int64_t per_row = rows.count > 0 && has_rows ? numbers_in_row(document, first_row, columns.fields) : 1;
   write_rows(rows, per_row, threads_, sink_, [&](std::string& out, std::int64_t i, const Record& row) {
     out += leading_cells;
-    bool first = !any;
-    for (std::size_t c = 0; c < columns.size(); ++c) {
-      const Value& value = row[columns[c]];
-      if (!specs[columns[c]].list) {
-        if (!first) out += ',';
-        first = false;
-        append_cell(out, value);
-        continue;
-      }
-      const std::size_t size = list_size(value);
-      if (size != sizes[c]) {
-        throw std::invalid_argument(
-            fmt::format("[csv] row {} has {} values in {} where the first row has {}; use --format ndjson.", i, size,
-                        specs[columns[c]].name, sizes[c]));
-      }
-      if (size == 0) continue;
-      if (!first) out += ',';
-      first = false;
-      append_list_cells(out, value);
-    }
-    out += '\n';
+    append_csv_row(out, columns, i, row, leading_.empty());
   });
 }
 
