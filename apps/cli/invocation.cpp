@@ -16,10 +16,9 @@ Format resolve_format(const RunOptions& options, bool is_sweep, const Streams& s
   Format format = options.format;
   if (format == Format::auto_ && options.output) {
     const std::string_view path = *options.output;
-    if (path.ends_with(".json")) format = Format::json;
-    if (path.ends_with(".ndjson")) format = Format::ndjson;
-    if (path.ends_with(".csv")) format = Format::csv;
-    if (path.ends_with(".txt")) format = Format::text;
+    for (const FormatRow& row : format_rows) {
+      if (!row.ending.empty() && path.ends_with(row.ending)) format = row.format;
+    }
   }
   if (format == Format::auto_) {
     format = streams.out_is_terminal && !options.output ? Format::text : is_sweep ? Format::ndjson : Format::json;

@@ -1,21 +1,34 @@
 // The options that every experiment shares; they stand in no document's params.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "poslab/core/fields.h"
 
 namespace poslab::cli {
 
 enum class Format { auto_, text, json, ndjson, csv };
+struct FormatRow {
+  Format format;
+  std::string_view word;
+  std::string_view ending;  // of --output; empty: none
+};
+constexpr FormatRow format_rows[] = {{Format::auto_, "auto", ""},
+                                     {Format::text, "text", ".txt"},
+                                     {Format::json, "json", ".json"},
+                                     {Format::ndjson, "ndjson", ".ndjson"},
+                                     {Format::csv, "csv", ".csv"}};
 constexpr auto words(Format) {
-  return word_table<Format>({{Format::auto_, "auto"},
-                             {Format::text, "text"},
-                             {Format::json, "json"},
-                             {Format::ndjson, "ndjson"},
-                             {Format::csv, "csv"}});
+  std::array<std::pair<Format, std::string_view>, std::size(format_rows)> table{};
+  for (std::size_t i = 0; i < table.size(); ++i) table[i] = {format_rows[i].format, format_rows[i].word};
+  return table;
 }
 
 enum class Color { auto_, always, never };

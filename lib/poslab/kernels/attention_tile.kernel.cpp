@@ -84,8 +84,8 @@ struct Run {
   std::int64_t first, last;
 };
 
-// Makes the scores of one row weights, relative to its largest score so far; returns the factor that brings its earlier
-// sums to that scale. `active` receives a bit for each group of `width` keys that has a weight above 0.
+// Turns the scores of one row into weights relative to the largest score so far; returns what the earlier sums are
+// worth in the new unit. `active` receives a bit for each group of `width` keys that has a weight above 0.
 template <class T>
 T weigh_row(const AttentionPanel<T>& p, std::int64_t row, Run keys, std::uint32_t& active) {
   using V = typename VectorOf<T>::V;

@@ -25,7 +25,7 @@ struct Entry {
 };
 
 const std::array<Entry, 8>& entries() {
-  // long: a table, with a few lines to each form.
+  // long: the list itself, a row for each form
   const std::vector<std::string_view> time_and_space = {"t", "h", "w"}, space = {"h", "w"};
   static const std::array<Entry, 8> list = {{
       {{.word = "mrope",
