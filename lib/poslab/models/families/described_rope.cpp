@@ -99,13 +99,6 @@ constexpr Family rows[] = {
         .no_head_dim()
         .own("mrope_section")
         .also("qwen2_vl"),
-    rotary("qwen3_moe", "Qwen3 MoE", "Alibaba", 2048, 32, 0, 32768).gguf("qwen3moe"),
-    rotary("qwen3_vl_moe_text", "Qwen3-VL MoE", "Alibaba", 2048, 16, 0, 128000)
-        .theta(5e5)
-        .own("mrope_section mrope_interleaved"),
-    rotary("qwen3_vl_text", "Qwen3-VL", "Alibaba", 4096, 32, 128, 128000)
-        .theta(5e5)
-        .own("mrope_section mrope_interleaved"),
     rotary("roformer", "RoFormer", "Zhuiyi Technology", 768, 12, 0, 1536).interleaved(),
     rotary("seed_oss", "Seed-OSS", "ByteDance", 4096, 32, 128, 524288).gguf("seed_oss"),
     rotary("smollm3", "SmolLM3", "Hugging Face", 2048, 16, 0, 32768)
@@ -148,7 +141,6 @@ constexpr Family rows[] = {
         .no_head_dim()
         .own("short_mscale long_mscale")
         .gguf("phimoe"),
-    rotary("qwen3_next", "Qwen3-Next", "Alibaba", 2048, 16, 256, 32768).partial(0.25).gated_queries(),
     rotary("recurrent_gemma", "RecurrentGemma", "Google", 2560, 10, 0, 8192).partial(0.5),
     rotary("stablelm", "StableLM", "Stability AI", 2560, 32, 0, 4096).partial(0.25).no_head_dim().gguf("stablelm"),
     // RoPE beside a compressed part (multi-head latent attention)

@@ -8,7 +8,8 @@ namespace poslab {
 extern const Family llama_family, mistral_family, qwen2_family, qwen3_family, gemma3_family, gpt2_family,
     gpt_neox_family, bloom_family, mpt_family, ernie4_5_family, poslab_family;
 
-// Rows of described_*.cpp.
+// Rows of described_*.cpp and of a family's own file.
+std::span<const Family> described_qwen3();
 std::span<const Family> described_rope();
 std::span<const Family> described_other();
 
@@ -17,7 +18,7 @@ std::span<const Family* const> families() {
     std::vector<const Family*> list = {&llama_family,  &mistral_family,  &qwen2_family,    &qwen3_family,
                                        &gemma3_family, &gpt2_family,     &gpt_neox_family, &bloom_family,
                                        &mpt_family,    &ernie4_5_family, &poslab_family};
-    for (const auto& rows : {described_rope(), described_other()}) {
+    for (const auto& rows : {described_qwen3(), described_rope(), described_other()}) {
       for (const Family& row : rows) list.push_back(&row);
     }
     return list;

@@ -1,4 +1,5 @@
 // Qwen3ForCausalLM: a norm on each head of q and k; late layers may slide.
+#include "poslab/models/families/rows.h"
 #include "poslab/models/families/shared_reading.h"
 
 namespace poslab {
@@ -17,6 +18,18 @@ TransformerConfig read_qwen3(const ConfigKeys& keys) {
 
 constexpr RunnableFamily run{.read = read_qwen3, .gguf = GgufBlocks{}};
 
+// Its kin are described.
+constexpr Family rows[] = {
+    rotary("qwen3_moe", "Qwen3 MoE", "Alibaba", 2048, 32, 0, 32768).gguf("qwen3moe"),
+    rotary("qwen3_vl_moe_text", "Qwen3-VL MoE", "Alibaba", 2048, 16, 0, 128000)
+        .theta(5e5)
+        .own("mrope_section mrope_interleaved"),
+    rotary("qwen3_vl_text", "Qwen3-VL", "Alibaba", 4096, 32, 128, 128000)
+        .theta(5e5)
+        .own("mrope_section mrope_interleaved"),
+    rotary("qwen3_next", "Qwen3-Next", "Alibaba", 2048, 16, 256, 32768).partial(0.25).gated_queries(),
+};
+
 }  // namespace
 
 extern constinit const Family qwen3_family = {
@@ -28,5 +41,7 @@ extern constinit const Family qwen3_family = {
     .gguf = {.name = "qwen3"},
     .run = &run,
 };
+
+std::span<const Family> described_qwen3() { return rows; }
 
 }  // namespace poslab
