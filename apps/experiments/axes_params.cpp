@@ -56,7 +56,7 @@ ResolvedAxes resolve_axes(const AxesParams& p, const RopeParams& rope_params, co
     r.settings.scaled_inv_freq = std::move(frequencies.inv_freq);
     r.attention_factor = frequencies.attention_factor;
   } else {
-    if (rope_params.model || rope.scaling.rope_type != RopeType::default_) {
+    if (rope_params.model || rope.scaling.rope_type.is_scaled()) {
       refuse("{} is the form of a vision tower, whose frequencies neither a text model nor a scaling describes.",
              form.word());
     }

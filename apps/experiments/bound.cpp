@@ -83,7 +83,7 @@ constexpr Published su = {"Su (kexue.fm/archives/10122)",
 struct Summary {
   Verdict verdict = Verdict::feasible;
   std::int64_t judged_seq_len = 0;
-  RopeType resolved_rope_type = RopeType::default_;
+  RopeType resolved_rope_type;
   double resolved_rope_theta = 0;
   std::int64_t resolved_rotary_dim = 0;
   std::optional<std::int64_t> first_negative;
@@ -296,7 +296,7 @@ TypedReport<Summary, Row> run(const Params& params, const RunContext& context) {
   Summary& s = report.summary;
   ResolvedRope rope = resolve_rope(params.rope, {}, params.seq_len);
   s.judged_seq_len = rope.target_length > 0 ? std::min(rope.target_length, max_seq_len) : 4096;
-  // Once more for the length judged, which dynamic, longrope and an absent factor follow.
+  // Once more for the length judged, which length-dependent scalings and an absent factor follow.
   if (!params.seq_len) rope = resolve_rope(params.rope, {}, s.judged_seq_len);
   const std::vector<double> inv_freq = resolved_frequencies(rope).inv_freq;
   s.resolved_rope_type = rope.scaling.rope_type;

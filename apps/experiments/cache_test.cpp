@@ -20,6 +20,8 @@
 #include "poslab/methods/positions.h"
 #include "poslab/methods/relative_bias.h"
 #include "poslab/methods/sinusoidal.h"
+#include "poslab/rope/scaling_formulas.h"
+#include "poslab/rope/scalings.h"
 
 namespace poslab {
 namespace {
@@ -55,7 +57,7 @@ constexpr auto words(Verdict) {
 constexpr std::int64_t own_head_dim = 64;
 constexpr std::int64_t own_original_length = 64;
 const RopeFallbacks fallbacks{
-    .rope_type = RopeType::dynamic, .head_dim = own_head_dim, .original_max_position_embeddings = own_original_length};
+    .rope_type = dynamic_scaling, .head_dim = own_head_dim, .original_max_position_embeddings = own_original_length};
 constexpr RopeHelp help{.rope_type = "how the frequencies are scaled; absent: the model's, else dynamic",
                         .head_dim = "channels of one attention head; absent: the model's, else 64",
                         .original_max_position_embeddings =
@@ -85,7 +87,7 @@ struct Params {
           "tokens of the first pass; absent: 16 less than the original length, or seq_len - 1", "tokens");
     field("seq_len", self.seq_len, "tokens after the last step; absent: 32 more than the original length", "tokens");
     field("previous_length", self.previous_length,
-          "longest pass of an earlier request in the same process, whose base dynamic may keep; absent: none",
+          "longest pass of an earlier request in the same process, whose base a growing one may keep; absent: none",
           "tokens");
     field("padding", self.padding, "padding to the left of the text", "tokens");
     field("packed", self.packed, "tokens of another text packed before this one in the same row", "tokens");
@@ -192,7 +194,7 @@ Setup set_up(const Params& p) {
     const RopeScaling& scaling = s.rope->scaling;
     const bool states_length = scaling.original_max_position_embeddings || scaling.max_position_embeddings;
     if (states_length) original = original_length(scaling);
-    if (scaling.rope_type == RopeType::dynamic) original = scaling.max_position_embeddings.value_or(original);
+    if (scaling.rope_type->trained_on_stated_length) original = scaling.max_position_embeddings.value_or(original);
   } else if (p.rope.model) {
     refuse(fmt::format("model is read with encoding rope only, not with {}.", to_word(p.encoding)));
   } else {
@@ -413,7 +415,8 @@ std::string reason(const Setup& s, const Summary& summary) {
                                      s.before());
   }
   if (s.p.see_before && s.before() > 0) text += "The text sees what stands before it: the mask must hide that.\n";
-  if (s.rope && s.p.previous_length && !consistent && s.rope->scaling.rope_type == RopeType::dynamic) {
+  if (s.rope && s.p.previous_length && !consistent &&
+      s.rope->scaling.rope_type->follows_length == FollowsLength::growing) {
     text += fmt::format("The earlier request of {} tokens may have left its larger base behind (previous_length).\n",
                         *s.p.previous_length);
   }

@@ -11,6 +11,7 @@
 #include "experiments/experiment.h"
 #include "experiments/rope_params.h"
 #include "experiments/stretch.h"
+#include "poslab/rope/scalings.h"
 
 namespace poslab {
 namespace {
@@ -21,7 +22,7 @@ constexpr RopeHelp help{.rope_type = "how the frequencies are scaled; absent: th
                             "error where rope_theta "
                             "or the head's width is given and the type needs it)"};
 
-const RopeFallbacks fallbacks{.rope_type = RopeType::yarn, .original_max_position_embeddings = 4096};
+const RopeFallbacks fallbacks{.rope_type = yarn_scaling, .original_max_position_embeddings = 4096};
 
 struct Params {
   RopeParams rope;
@@ -30,10 +31,11 @@ struct Params {
 
   static void fields(auto& self, auto&& field) {
     RopeParams::fields(self.rope, field, help);
-    field("seq_len", self.seq_len,
-          "length to reach, which dynamic and longrope look at; absent: the model as loaded, else factor * original "
-          "length, else 4 * original length",
-          "tokens");
+    field(
+        "seq_len", self.seq_len,
+        "length to reach, which length-dependent scalings look at; absent: the model as loaded, else factor * original "
+        "length, else 4 * original length",
+        "tokens");
     field("trained_rope_theta", self.trained_rope_theta,
           "base of training, when rope_theta is a new one (ABF); absent: the model's, else rope_theta");
   }
@@ -45,7 +47,7 @@ constexpr auto words(Region) {
 }
 
 struct Summary {
-  RopeType resolved_rope_type = RopeType::default_;
+  RopeType resolved_rope_type;
   std::optional<std::string> resolved_layer_type;
   double resolved_rope_theta = 0;
   std::int64_t resolved_rotary_dim = 0;
@@ -120,15 +122,8 @@ std::optional<Region> region_of(const Pair& pair, std::optional<double> factor) 
 
 std::string describe_length(const Summary& s) {
   if (!s.depends_on_seq_len) return "Static: the same at every length, so short texts pay the price too.";
-  if (s.resolved_rope_type == RopeType::dynamic) {
-    return fmt::format(
-        "Depends on seq_len: this is base {:.6g} at {} tokens. Keys cached at another length carry another base.",
-        s.effective_theta.value_or(s.resolved_rope_theta), s.target_length);
-  }
-  return fmt::format(
-      "Depends on seq_len: short_factor up to {} tokens, long_factor beyond. Keys cached before the crossing keep the "
-      "short rotation.",
-      s.trained_length);
+  return s.resolved_rope_type->length_note(s.effective_theta.value_or(s.resolved_rope_theta), s.target_length,
+                                           s.trained_length);
 }
 
 std::string conclude(const Summary& s, const Stretch& stretch) {
@@ -211,7 +206,7 @@ TypedReport<Summary, Row> run(const Params& params, const RunContext&) {
   if (!rope.layer_type.empty()) s.resolved_layer_type = rope.layer_type;
   s.resolved_rope_theta = scaling.rope_theta;
   s.resolved_rotary_dim = scaling.rotary_dim;
-  if (scaling.rope_type != RopeType::default_) s.resolved_factor = scaling.factor;
+  if (scaling.rope_type->uses_factor) s.resolved_factor = scaling.factor;
   s.trained_length = stretch.trained_length;
   s.target_length = rope.target_length;
   s.attention_factor = scaled.attention_factor;
@@ -222,7 +217,7 @@ TypedReport<Summary, Row> run(const Params& params, const RunContext&) {
   s.uncovered = static_cast<std::int64_t>(stretch.uncovered_pairs().size());
   s.first_uncovered_position = stretch.first_uncovered_position();
   s.score_change = stretch.score_change();
-  s.depends_on_seq_len = scaling.rope_type == RopeType::dynamic || scaling.rope_type == RopeType::longrope;
+  s.depends_on_seq_len = scaling.rope_type->follows_length != FollowsLength::no;
   s.warnings = rope.warnings;
 
   for (std::size_t i = 0; i < stretch.pairs.size(); ++i) {

@@ -149,7 +149,7 @@ void check(const Params& p) {
     refuse(fmt::format("learning_rate must be above 0 but got {}.", p.learning_rate));
   }
   for (RopeType type : p.extend_types) {
-    if (type == RopeType::longrope || type == RopeType::default_ || type == RopeType::proportional) {
+    if (!type->uses_factor || type->part_of_training || type->follows_length == FollowsLength::beyond_original) {
       refuse(fmt::format("extend_types cannot be {}; it has no factor to stretch by.", to_word(type)));
     }
   }
@@ -178,7 +178,7 @@ Transformer<float> rescaled(const Params& p, const Transformer<float>& model, Ro
   c.rope.rope_type = type;
   c.rope.factor = static_cast<double>(p.extend_multiple);
   c.rope.original_max_position_embeddings = trained;
-  c.rope.max_position_embeddings = trained;  // what dynamic takes for the trained length
+  c.rope.max_position_embeddings = trained;  // what some types take for the trained length
   c.max_position_embeddings = p.seq_len * p.extend_multiple;
   Transformer<float> out(c);
   std::ranges::copy(model.values(), out.values().begin());

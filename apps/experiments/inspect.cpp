@@ -82,7 +82,7 @@ std::string describe_rope(const LayerPositions& layer, double attention_factor) 
       "{} rotates {} of {} channels of each head by the position, in pairs ({}), base {}.",
       layer.layer_type.empty() ? "RoPE" : layer.layer_type + ": RoPE", rope.rotary_dim, rope.head_dim,
       layer.layout == RopeLayout::half ? fmt::format("i, i + {}", rope.rotary_dim / 2) : "2i, 2i + 1", rope.rope_theta);
-  if (rope.rope_type == RopeType::default_) return text + " No scaling.";
+  if (!rope.rope_type.is_scaled()) return text + " No scaling.";
   text += fmt::format(" Scaling: {}", to_word(rope.rope_type));
   if (rope.factor) text += fmt::format(", factor {}", *rope.factor);
   if (rope.original_max_position_embeddings) {

@@ -21,14 +21,20 @@ void require_same(const char* name, const std::optional<std::int64_t>& given, st
 }
 
 template <class T, class U>
-void supply(std::optional<T>& flag, const std::optional<U>& own) {
-  if (!flag && own) flag = static_cast<T>(*own);
+void supply(std::optional<T>& flag, const U& own) {
+  if (!flag) flag = own;
+}
+void supply(std::optional<std::int64_t>& flag, const std::optional<double>& own) {
+  if (!flag && own) flag = static_cast<std::int64_t>(*own);
+}
+void supply(std::optional<std::vector<double>>& flag, const std::vector<double>& own) {
+  if (!flag && !own.empty()) flag = own;
 }
 
 }  // namespace
 
 RopeParams rope_over_model(RopeParams p, const TransformerConfig& config) {
-  const RopeScaling& own = config.rope;
+  RopeScaling own = config.rope;
   if (p.layer_type && config.local_layers.empty()) {
     refuse(fmt::format("layer_type '{}': the layers of this model are all alike.", *p.layer_type));
   }
@@ -39,31 +45,18 @@ RopeParams rope_over_model(RopeParams p, const TransformerConfig& config) {
   p.layer_type.reset();
   require_same("head_dim", p.head_dim, own.head_dim);
   require_same("rotary_dim", p.rotary_dim, own.rotary_dim);
-  const RopeType type = p.rope_type.value_or(own.rope_type);
-  if (p.partial_rotary_factor && type != RopeType::proportional) {
-    refuse("partial_rotary_factor is fixed by the weights; only proportional reads it.");
+  if (!p.rope_type) p.rope_type = own.rope_type;
+  const RopeType type = *p.rope_type;
+  if (p.partial_rotary_factor && !type->spreads_over_head) {
+    refuse("partial_rotary_factor is fixed by the weights; only a rope_type that spreads over the head reads it.");
   }
   p.model.reset();
-  p.head_dim = own.head_dim;
-  p.rotary_dim = own.rotary_dim;
-  if (type == RopeType::proportional && !p.partial_rotary_factor) p.partial_rotary_factor = own.partial_rotary_factor;
-  if (!p.rope_theta) p.rope_theta = own.rope_theta;
-  p.rope_type = type;
-  supply(p.factor, own.factor);
-  supply(p.original_max_position_embeddings, own.original_max_position_embeddings);
-  supply(p.max_position_embeddings, own.max_position_embeddings);
-  if (!p.max_position_embeddings) p.max_position_embeddings = config.max_position_embeddings;
-  if (type == own.rope_type) supply(p.attention_factor, own.attention_factor);
-  if (!p.beta_fast) p.beta_fast = own.beta_fast;
-  if (!p.beta_slow) p.beta_slow = own.beta_slow;
-  supply(p.mscale, own.mscale);
-  supply(p.mscale_all_dim, own.mscale_all_dim);
-  if (!p.truncate) p.truncate = own.truncate;
-  if (!p.yarn_ramp) p.yarn_ramp = own.yarn_ramp;
-  if (!p.low_freq_factor) p.low_freq_factor = own.low_freq_factor;
-  if (!p.high_freq_factor) p.high_freq_factor = own.high_freq_factor;
-  if (!p.short_factor && !own.short_factor.empty()) p.short_factor = own.short_factor;
-  if (!p.long_factor && !own.long_factor.empty()) p.long_factor = own.long_factor;
+  if (type != own.rope_type) own.attention_factor.reset();
+  if (!own.max_position_embeddings) own.max_position_embeddings = static_cast<double>(config.max_position_embeddings);
+  RopeScaling::each(
+      {}, [](auto, auto, auto, auto& flag, const auto& value) { supply(flag, value); },
+      static_cast<RopeFields<AsGiven>&>(p), own);
+  if (!type->spreads_over_head) p.partial_rotary_factor.reset();
   return p;
 }
 
@@ -71,7 +64,7 @@ ModelRope model_rope(const RopeParams& params, const TransformerConfig& config, 
   ModelRope out;
   const bool given = gives_anything(params);
   if (!turns_pairs(config.encoding)) {
-    if (given && params.rope_type != RopeType::default_) {
+    if (given && params.rope_type != RopeType()) {
       refuse(fmt::format("the model tells positions apart by {}, so there is no RoPE to scale.",
                          to_word(config.encoding)));
     }
@@ -90,7 +83,7 @@ ModelRope model_rope(const RopeParams& params, const TransformerConfig& config, 
 
 std::string model_rope_left_out(const RopeParams& params, const TransformerConfig& config, std::int64_t length) {
   if (!turns_pairs(config.encoding)) {
-    return params.rope_type == RopeType::default_ ? "" : "the model has no RoPE to scale";
+    return params.rope_type == RopeType() ? "" : "the model has no RoPE to scale";
   }
   try {
     return rope_type_left_out(rope_over_model(params, config), {}, length);

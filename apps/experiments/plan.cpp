@@ -12,7 +12,10 @@
 #include "experiments/experiment.h"
 #include "experiments/rope_params.h"
 #include "experiments/stretch.h"
-#include "poslab/rope/rope_ggml.h"
+#include "poslab/model_configs/rope_keys.h"
+#include "poslab/rope/ggml.h"
+#include "poslab/rope/scaling_formulas.h"
+#include "poslab/rope/scalings.h"
 
 namespace poslab {
 namespace {
@@ -95,74 +98,40 @@ struct Method {
   double theta = 0;  // in effect
 };
 
-bool changes_base(const Method& m) { return m.name == "ntk" || m.name == "abf" || m.name == "dynamic"; }
+bool is_abf(const Method& m) { return m.name == "abf"; }
+// A new base and nothing else, abf's among them.
+bool changes_base(const Method& m) { return is_abf(m) || m.rope.scaling.rope_type->theta; }
+bool fixed_base(const Method& m) {
+  return changes_base(m) && m.rope.scaling.rope_type->follows_length == FollowsLength::no;
+}
 
 // The keys that a scaled set adds to rope_scaling; theta and the share of channels stay where the config has them.
-Json hf_keys(const RopeScaling& s) {
-  Json keys{{"rope_type", to_word(s.rope_type)}, {"factor", *s.factor}};
-  const auto original = static_cast<std::int64_t>(original_length(s));
-  switch (s.rope_type) {
-    case RopeType::yarn:
-      keys["original_max_position_embeddings"] = original;
-      if (s.attention_factor) keys["attention_factor"] = *s.attention_factor;
-      if (s.beta_fast != 32) keys["beta_fast"] = s.beta_fast;
-      if (s.beta_slow != 1) keys["beta_slow"] = s.beta_slow;
-      if (s.mscale) keys["mscale"] = *s.mscale;
-      if (s.mscale_all_dim) keys["mscale_all_dim"] = *s.mscale_all_dim;
-      if (!s.truncate) keys["truncate"] = false;
-      break;
-    case RopeType::longrope:
-      keys["original_max_position_embeddings"] = original;
-      keys["short_factor"] = s.short_factor;
-      keys["long_factor"] = s.long_factor;
-      if (s.attention_factor) keys["attention_factor"] = *s.attention_factor;
-      break;
-    case RopeType::llama3:
-      keys["original_max_position_embeddings"] = original;
-      keys["low_freq_factor"] = s.low_freq_factor;
-      keys["high_freq_factor"] = s.high_freq_factor;
-      break;
-    case RopeType::proportional:
-      keys["partial_rotary_factor"] = s.partial_rotary_factor;
-      break;
-    default:
-      break;
-  }
-  return keys;
+Json hf_keys(RopeScaling s) {
+  s.original_max_position_embeddings = original_length(s);
+  return rope_keys(s, RopeKeys::needed);
 }
 
 Json with_new_base(double theta) { return {{"rope_type", "default"}, {"rope_theta", theta}}; }
 
 bool known_to_transformers(const Method& m) {
   const RopeScaling& s = m.rope.scaling;
-  if (s.rope_type == RopeType::yarn) return s.yarn_ramp == YarnRamp::code;
-  return s.rope_type != RopeType::ntk_by_parts;
+  return !s.rope_type->config.unnamed || s.rope_type->config.unnamed(s).empty();
 }
 
 void plan_transformers(const Method& m, Row& row) {
   if (!known_to_transformers(m)) return;
-  const bool fixed_base = m.name == "ntk" || m.name == "abf";
-  row.hf_rope_scaling = (fixed_base ? with_new_base(m.theta) : hf_keys(m.rope.scaling)).dump();
-  // dynamic reads the trained length from it; the others state what may be read.
-  row.hf_max_position_embeddings =
-      m.name == "dynamic" ? static_cast<std::int64_t>(m.stretch.trained_length) : m.rope.target_length;
+  row.hf_rope_scaling = (fixed_base(m) ? with_new_base(m.theta) : hf_keys(m.rope.scaling)).dump();
+  // Some types read the trained length from it; the others state what may be read.
+  row.hf_max_position_embeddings = m.rope.scaling.rope_type->trained_on_stated_length
+                                       ? static_cast<std::int64_t>(m.stretch.trained_length)
+                                       : m.rope.target_length;
 }
 
 void plan_llama_cpp(const Method& m, Row& row) {
   const std::optional<GgmlRope> ggml = to_ggml(m.rope.scaling, m.rope.seq_len);
   if (!ggml) return;
-  std::string flags;
-  if (changes_base(m)) {
-    flags = fmt::format("--rope-scaling none --rope-freq-base {} ", m.theta);
-  } else if (m.name == "linear") {
-    flags = fmt::format("--rope-scaling linear --rope-freq-scale {} ", ggml->freq_scale);
-  } else if (m.name == "yarn") {
-    flags =
-        fmt::format("--rope-scaling yarn --rope-freq-scale {} --yarn-orig-ctx {} ", ggml->freq_scale, ggml->n_ctx_orig);
-    if (std::abs(ggml->attn_factor - 1) > 1e-12) flags += fmt::format("--yarn-attn-factor {} ", ggml->attn_factor);
-    if (ggml->beta_fast != 32) flags += fmt::format("--yarn-beta-fast {} ", ggml->beta_fast);
-    if (ggml->beta_slow != 1) flags += fmt::format("--yarn-beta-slow {} ", ggml->beta_slow);
-  }
+  const auto own_flags = m.rope.scaling.rope_type->engines.llama_cpp_flags;
+  const std::string flags = is_abf(m) ? llama_cpp_base_flags(*ggml) : own_flags ? own_flags(*ggml) : "";
   row.llama_cpp_flags = flags + fmt::format("--ctx-size {}", m.rope.target_length);
 }
 
@@ -176,33 +145,24 @@ double rotary_share(const RopeScaling& s) {
 
 void plan_vllm(const Method& m, Row& row) {
   const RopeScaling& s = m.rope.scaling;
-  if (!known_to_transformers(m) || m.name == "proportional") return;
+  const EngineForm& engines = s.rope_type->engines;
+  if (!known_to_transformers(m) || !engines.in_vllm) return;
   Json parameters = changes_base(m) ? with_new_base(m.theta) : hf_keys(s);
   parameters["rope_theta"] = changes_base(m) ? m.theta : s.rope_theta;
   if (s.rotary_dim != s.head_dim) parameters["partial_rotary_factor"] = rotary_share(s);
   // MLA models read the mscales as Hugging Face does; every other class multiplies its own formula by attn_factor.
-  if (m.name == "yarn" && m.rope.softmax_multiplier == 1) {
-    const double multiplier = m.scaled.attention_factor / yarn_mscale(*s.factor);
+  if (engines.attention_formula && m.rope.softmax_multiplier == 1) {
+    const double multiplier = m.scaled.attention_factor / engines.attention_formula(*s.factor);
     for (const char* unread : {"attention_factor", "mscale", "mscale_all_dim"}) parameters.erase(unread);
     if (std::abs(multiplier - 1) > 1e-12) parameters["attn_factor"] = multiplier;
   }
   Json overrides{{"rope_parameters", parameters}};
-  // Of the other types vLLM multiplies the config's own length by the factor.
-  if (changes_base(m) || m.name == "llama3" || m.name == "longrope") {
-    overrides["max_position_embeddings"] = m.rope.target_length;
-  }
+  if (!engines.vllm_multiplies_length) overrides["max_position_embeddings"] = m.rope.target_length;
   row.vllm_override = fmt::format("--hf-overrides '{}' --max-model-len {}", overrides.dump(), m.rope.target_length);
 }
 
 std::string short_text_cost(const Method& m, const Row& row) {
-  if (m.name == "dynamic") {
-    return fmt::format("none up to {} tokens; the base then moves with the length, and keys cached earlier keep theirs",
-                       m.stretch.trained_length);
-  }
-  if (m.name == "longrope") {
-    return fmt::format("short_factor's own up to {} tokens; keys cached before the crossing keep the short rotation",
-                       m.stretch.trained_length);
-  }
+  if (const auto own = m.rope.scaling.rope_type->engines.short_text_cost) return own(m.stretch.trained_length);
   std::vector<std::string> parts;
   if (row.fastest_multiplier < 1 - 1e-12) {
     parts.push_back(fmt::format("neighbours turn only {:.4g} of what they did", row.fastest_multiplier));
@@ -213,31 +173,8 @@ std::string short_text_cost(const Method& m, const Row& row) {
 }
 
 std::string note_of(const Method& m) {
-  const RopeScaling& s = m.rope.scaling;
-  std::vector<std::string> notes;
-  if (m.name == "ntk" || m.name == "abf")
-    notes.emplace_back("a new rope_theta, no scaling type: every engine knows it");
-  if (m.name == "ntk_by_parts") notes.emplace_back("the paper's formula; no engine deploys it, yarn is its successor");
-  if (m.name == "dynamic") {
-    notes.push_back(fmt::format(
-        "llama.cpp has no dynamic base and vLLM's ignores the length: their flags fix the base of {} tokens",
-        m.rope.target_length));
-  }
-  if (m.name == "llama3" || m.name == "longrope") {
-    notes.emplace_back("llama.cpp reads the factors from the GGUF file: put rope_scaling into config.json and convert");
-  }
-  if (m.name == "yarn") {
-    if (s.yarn_ramp == YarnRamp::paper) notes.emplace_back("no engine has the paper's ramp");
-    if (!s.truncate) notes.emplace_back("llama.cpp always rounds the ramp's ends: no flags");
-    const double formula = yarn_mscale(*s.factor);
-    if (std::abs(m.scaled.attention_factor / formula - 1) > 1e-12) {
-      notes.push_back(fmt::format(
-          "attention factor {:.8g}: Hugging Face's replaces the formula's {:.8g}, llama.cpp's and vLLM's multiply it, "
-          "hence {:.8g} there; llama.cpp since pull request 17945 sets its own and ignores the flag",
-          m.scaled.attention_factor, formula, m.scaled.attention_factor / formula));
-    }
-  }
-  return fmt::format("{}", fmt::join(notes, ". "));
+  const auto note = is_abf(m) ? ntk_scaling.engines.note : m.rope.scaling.rope_type->engines.note;
+  return note ? note(m.rope.scaling, m.scaled.attention_factor, m.rope.target_length) : "";
 }
 
 // The parameters of one method: the flags, the model below them, and a factor for the target in place of the model's.
@@ -246,8 +183,7 @@ Method make_method(const Params& params, RopeType type, const Summary& lengths) 
   const std::int64_t target = lengths.target_length;
   p.rope_type = type;
   p.factor = lengths.resolved_factor;
-  // dynamic takes it for the trained length.
-  if (type == RopeType::dynamic) p.max_position_embeddings = static_cast<std::int64_t>(lengths.trained_length);
+  if (type->trained_on_stated_length) p.max_position_embeddings = static_cast<std::int64_t>(lengths.trained_length);
   Method m;
   m.name = to_word(type);
   m.rope = resolve_rope(p, fallbacks, target);
@@ -261,7 +197,7 @@ Method make_method(const Params& params, RopeType type, const Summary& lengths) 
 
 // A new base alone, by Liu et al.'s rule: the slowest trained pair ends where it ended in training.
 Method make_abf(const Params& params, const Summary& lengths) {
-  Method m = make_method(params, RopeType::default_, lengths);
+  Method m = make_method(params, RopeType(), lengths);
   m.name = "abf";
   m.theta = critical_theta(m.rope.trained_theta, m.stretch.trained_length,
                            std::max(m.stretch.trained_length, m.stretch.target_length));
@@ -307,9 +243,9 @@ std::string conclude(const Summary& s, const std::vector<Row>& rows) {
 }
 
 TypedReport<Summary, Row> run(const Params& params, const RunContext&) {
-  // The model or the flags as they are, for the lengths; yarn is a type that needs them.
+  // The model or the flags as they are, for the lengths, with a type that needs them.
   RopeParams as_is = params.rope;
-  as_is.rope_type = as_is.model ? std::nullopt : std::optional(RopeType::yarn);
+  as_is.rope_type = as_is.model ? std::nullopt : std::optional(yarn_scaling);
   const ResolvedRope now = resolve_rope(as_is, fallbacks, params.seq_len);
   TypedReport<Summary, Row> report;
   Summary& s = report.summary;
@@ -340,17 +276,18 @@ TypedReport<Summary, Row> run(const Params& params, const RunContext&) {
     }
     picture.series.push_back(std::move(series));
   };
-  for (const auto& [type, word] : words(RopeType{})) {
-    if (type == RopeType::default_) continue;
-    if (params.rope.rope_type ? type != *params.rope.rope_type : type == RopeType::proportional) continue;
+  for (const Scaling* row : all_scalings) {
+    const RopeType type = *row;
+    if (!type.is_scaled()) continue;
+    if (params.rope.rope_type ? type != *params.rope.rope_type : row->only_when_asked) continue;
     try {
       add(make_method(params, type, s));
     } catch (const RopeTypeUnavailable& e) {
       if (params.rope.rope_type) throw;
-      s.warnings.push_back(fmt::format("{} is left out: {}", word, e.reason()));
+      s.warnings.push_back(fmt::format("{} is left out: {}", row->word, e.reason()));
     }
   }
-  if (!params.rope.rope_type || *params.rope.rope_type == RopeType::default_) add(make_abf(params, s));
+  if (!params.rope.rope_type || !params.rope.rope_type->is_scaled()) add(make_abf(params, s));
   report.conclusion = conclude(s, report.rows);
   report.pictures.push_back(std::move(picture));
   return report;

@@ -54,7 +54,8 @@ struct Params {
     field("positions", self.positions, "positions, .npy [seq_len] or [batch, seq_len]; absent: 0, 1, 2, ...");
     field("layout", self.layout, "which pairing is meant; absent: the model's, else either");
     RopeParams::fields(self.rope, field, help);
-    field("seq_len", self.seq_len, "length that dynamic and longrope look at; absent: the last position + 1", "tokens");
+    field("seq_len", self.seq_len, "length that length-dependent scalings look at; absent: the last position + 1",
+          "tokens");
     field("profile", self.profile,
           "the rounding that is meant (see precision --profiles); absent: any in f32 or finer is right");
     field("demo", self.demo, "without files: make data with this mistake, or with none; absent: pairing swapped");
@@ -78,8 +79,7 @@ Meant resolve_meant(const Params& p, std::int64_t width, double last_position) {
   const ResolvedRope rope = resolve_rope(p.rope, fallbacks, p.seq_len);
   RopeHypothesis h;
   h.seq_len = rope.seq_len;
-  const RopeType type = rope.scaling.rope_type;
-  if (!p.seq_len && (type == RopeType::dynamic || type == RopeType::longrope)) {
+  if (!p.seq_len && rope.scaling.rope_type->follows_length != FollowsLength::no) {
     h.seq_len = static_cast<std::int64_t>(last_position) + 1;
   }
   set_scaling(h, rope.scaling);

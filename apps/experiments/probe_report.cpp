@@ -80,7 +80,7 @@ ProbeSummary summarize(const Probed& p) {
   s.rotary_dim = f.model.pairing.rotary_dim;
   s.rope_theta = h.scaling.rope_theta;
   s.rope_type = h.scaling.rope_type;
-  if (h.scaling.rope_type != RopeType::default_) {
+  if (h.scaling.rope_type.is_scaled()) {
     s.factor = h.scaling.factor;
     s.original_max_position_embeddings = h.scaling.original_max_position_embeddings;
   }
@@ -135,7 +135,7 @@ std::string parameters_text(const ProbeSummary& s) {
   if (s.layout) add(fmt::format("{} pairs", to_word(*s.layout)));
   if (s.rotary_dim) add(fmt::format("rotary_dim {}", *s.rotary_dim));
   if (s.rope_theta) add(fmt::format("base {}", *s.rope_theta));
-  if (s.rope_type && *s.rope_type != RopeType::default_) {
+  if (s.rope_type && s.rope_type->is_scaled()) {
     add(fmt::format("{} scaling{}", to_word(*s.rope_type), s.factor ? fmt::format(" x{:.6g}", *s.factor) : ""));
   }
   if (s.attention_factor && *s.attention_factor != 1) add(fmt::format("attention factor {:.6g}", *s.attention_factor));

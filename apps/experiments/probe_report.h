@@ -10,7 +10,7 @@
 #include "experiments/experiment.h"
 #include "poslab/probe/probe.h"
 #include "poslab/rope/rope.h"
-#include "poslab/rope/rope_scaling.h"
+#include "poslab/rope/scaling.h"
 
 namespace poslab {
 

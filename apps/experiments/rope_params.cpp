@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "poslab/model_configs/model_config.h"
+#include "poslab/rope/scaling_formulas.h"
+#include "poslab/rope/scalings.h"
 
 namespace poslab {
 namespace {
@@ -71,40 +73,27 @@ constexpr std::int64_t max_head_dim = 1 << 20;
 void resolve_width(const RopeParams& p, RopeScaling& s) {
   overlay(s.head_dim, p.head_dim);
   overlay(s.partial_rotary_factor, p.partial_rotary_factor);
-  if (!p.head_dim && !p.rotary_dim && !p.partial_rotary_factor && p.model && s.rope_type != RopeType::proportional) {
+  if (!p.head_dim && !p.rotary_dim && !p.partial_rotary_factor && p.model && !s.rope_type->spreads_over_head) {
     return;  // the model's own, odd or not
   }
   if (s.head_dim < 2 || s.head_dim > max_head_dim) {
     refuse("head_dim must be 2 .. {} but got {}.", max_head_dim, s.head_dim);
   }
-  const bool proportional = s.rope_type == RopeType::proportional;
   const auto share = static_cast<std::int64_t>(static_cast<double>(s.head_dim) * s.partial_rotary_factor);
   if (p.rotary_dim && p.partial_rotary_factor && *p.rotary_dim != share) {
     refuse("rotary_dim {} and partial_rotary_factor {} of head_dim {}, which is {}, contradict each other.",
            *p.rotary_dim, *p.partial_rotary_factor, s.head_dim, share);
   }
-  s.rotary_dim = p.rotary_dim.value_or(proportional ? s.head_dim : share);
+  s.rotary_dim = p.rotary_dim.value_or(s.rope_type->spreads_over_head ? s.head_dim : share);
   if (s.rotary_dim < 2 || s.rotary_dim % 2 != 0 || s.rotary_dim > s.head_dim) {
     refuse("rotary_dim must be even and 2 .. head_dim ({}) but got {}.", s.head_dim, s.rotary_dim);
   }
 }
 
 void resolve_values(const RopeParams& p, RopeScaling& s) {
-  overlay(s.rope_theta, p.rope_theta);
-  overlay(s.factor, p.factor);
-  overlay(s.original_max_position_embeddings, p.original_max_position_embeddings);
-  overlay(s.max_position_embeddings, p.max_position_embeddings);
-  overlay(s.attention_factor, p.attention_factor);
-  overlay(s.beta_fast, p.beta_fast);
-  overlay(s.beta_slow, p.beta_slow);
-  overlay(s.mscale, p.mscale);
-  overlay(s.mscale_all_dim, p.mscale_all_dim);
-  overlay(s.truncate, p.truncate);
-  overlay(s.yarn_ramp, p.yarn_ramp);
-  overlay(s.low_freq_factor, p.low_freq_factor);
-  overlay(s.high_freq_factor, p.high_freq_factor);
-  overlay(s.short_factor, p.short_factor);
-  overlay(s.long_factor, p.long_factor);
+  RopeScaling::each(
+      {}, [](auto, auto, auto, auto& target, const auto& flag) { overlay(target, flag); }, s,
+      static_cast<const RopeFields<AsGiven>&>(p));
   if ((p.beta_fast || p.beta_slow) && !(s.beta_fast > s.beta_slow)) {
     refuse("beta_fast must be above beta_slow but they are {} and {}.", s.beta_fast, s.beta_slow);
   }
@@ -114,33 +103,14 @@ void resolve_values(const RopeParams& p, RopeScaling& s) {
   }
 }
 
-bool needs_original_length(RopeType type) {
-  switch (type) {
-    case RopeType::ntk_by_parts:
-    case RopeType::dynamic:
-    case RopeType::yarn:
-    case RopeType::longrope:
-    case RopeType::llama3:
-      return true;
-    case RopeType::default_:
-    case RopeType::linear:
-    case RopeType::ntk:
-    case RopeType::proportional:
-      return false;
-  }
-  return true;
-}
-
 // Positions beyond 2^53 cannot be told apart in double.
 std::int64_t to_length(double tokens) { return static_cast<std::int64_t>(std::min(tokens, 0x1p53)); }
 
-bool uses_factor(RopeType type) { return type != RopeType::default_; }
-
-// What a model reads as it is loaded: longrope's short factors end at the original length.
+// What a model reads as it is loaded: short factors end at the original length.
 std::int64_t loaded_length(const RopeScaling& s, double original) {
-  if (s.rope_type == RopeType::longrope) return to_length(original);
+  if (s.rope_type->follows_length == FollowsLength::beyond_original) return to_length(original);
   const double stated = s.max_position_embeddings.value_or(original);
-  const bool from_original = s.factor && s.original_max_position_embeddings && needs_original_length(s.rope_type);
+  const bool from_original = s.factor && s.original_max_position_embeddings && s.rope_type->needs_original_length;
   return to_length(from_original ? std::max(stated, original * *s.factor) : stated);
 }
 
@@ -150,7 +120,7 @@ void resolve_lengths(const RopeParams& p, const RopeFallbacks& fallbacks, std::o
   RopeScaling& s = r.scaling;
   const bool described = p.model || p.head_dim || p.rotary_dim || p.partial_rotary_factor || p.rope_theta;
   if (!s.original_max_position_embeddings && !s.max_position_embeddings) {
-    if (described && needs_original_length(s.rope_type)) {
+    if (described && s.rope_type->needs_original_length) {
       unavailable(
           "{} needs original_max_position_embeddings, the length of pre-training, and no max_position_embeddings "
           "stands "
@@ -165,7 +135,7 @@ void resolve_lengths(const RopeParams& p, const RopeFallbacks& fallbacks, std::o
   }
   const bool known = s.original_max_position_embeddings || s.max_position_embeddings;
   const double original = known ? original_length(s) : 0;
-  const bool reaches_factor = s.factor && uses_factor(s.rope_type);
+  const bool reaches_factor = s.factor && s.rope_type->uses_factor;
   if (seq_len) {
     r.target_length = *seq_len;
   } else if (p.model) {
@@ -177,8 +147,8 @@ void resolve_lengths(const RopeParams& p, const RopeFallbacks& fallbacks, std::o
   } else {
     r.target_length = to_length(original * 4);
   }
-  if (!s.factor && uses_factor(s.rope_type)) {
-    if (!known && s.rope_type != RopeType::proportional) {
+  if (!s.factor && s.rope_type->uses_factor) {
+    if (!known && !s.rope_type->part_of_training) {
       unavailable("{} needs factor, or original_max_position_embeddings to derive it from.", to_word(s.rope_type));
     }
     if (known) s.factor = std::max(1.0, static_cast<double>(r.target_length) / original);
@@ -188,14 +158,17 @@ void resolve_lengths(const RopeParams& p, const RopeFallbacks& fallbacks, std::o
 }
 
 void check_type(const RopeScaling& s) {
-  const bool ntk = s.rope_type == RopeType::ntk || s.rope_type == RopeType::dynamic;
-  if (ntk && s.rotary_dim == 2) {
-    unavailable("{} divides by rotary_dim - 2 and cannot stretch a single pair.", to_word(s.rope_type));
+  if (!s.rope_type->lacks) return;
+  if (const std::string reason = s.rope_type->lacks(s); !reason.empty()) unavailable("{}", reason);
+}
+
+// "a and b": the words of the types that have the parameter.
+std::string types_with(std::string_view parameter) {
+  std::vector<std::string_view> words;
+  for (const Scaling* row : all_scalings) {
+    if (row->has_key(parameter)) words.push_back(row->word);
   }
-  if (s.rope_type == RopeType::longrope && (s.short_factor.empty() || s.long_factor.empty())) {
-    unavailable("longrope needs short_factor and long_factor, one divisor for each of the {} pairs.",
-                (s.rotary_dim + 1) / 2);
-  }
+  return fmt::format("{}", fmt::join(words, " and "));
 }
 
 void warn_about_layers(const RopeParams& p, const ModelConfig& config, const LayerPositions& shown,
@@ -214,20 +187,21 @@ void warn_about_overrides(const RopeParams& p, const RopeScaling& of_model, cons
   if (p.rope_theta && *p.rope_theta != of_model.rope_theta) {
     warnings.push_back(fmt::format("rope_theta {} replaces the model's {}.", *p.rope_theta, of_model.rope_theta));
   }
-  if (!s.original_max_position_embeddings && uses_factor(s.rope_type) && !needs_original_length(s.rope_type)) {
+  if (!s.original_max_position_embeddings && s.rope_type->uses_factor && !s.rope_type->needs_original_length) {
     warnings.push_back(fmt::format(
         "the config does not say what length the model had before scaling: max_position_embeddings {} is taken for it.",
         s.max_position_embeddings.value_or(0)));
   }
-  if (s.rope_type == of_model.rope_type || !uses_factor(s.rope_type)) return;
-  if (of_model.factor && !p.factor && uses_factor(of_model.rope_type)) {
+  if (s.rope_type == of_model.rope_type || !s.rope_type->uses_factor) return;
+  if (of_model.factor && !p.factor && of_model.rope_type->uses_factor) {
     warnings.push_back(fmt::format("factor {} is that of the model's {}; give --factor for another.", *of_model.factor,
                                    to_word(of_model.rope_type)));
   }
-  if (s.rope_type == RopeType::dynamic && of_model.original_max_position_embeddings &&
+  if (s.rope_type->trained_on_stated_length && of_model.original_max_position_embeddings &&
       of_model.max_position_embeddings != of_model.original_max_position_embeddings) {
-    warnings.push_back(fmt::format("dynamic takes max_position_embeddings {} for the trained length, not {}.",
-                                   *s.max_position_embeddings, *of_model.original_max_position_embeddings));
+    warnings.push_back(fmt::format("{} takes max_position_embeddings {} for the trained length, not {}.",
+                                   to_word(s.rope_type), *s.max_position_embeddings,
+                                   *of_model.original_max_position_embeddings));
   }
 }
 
@@ -263,13 +237,12 @@ ResolvedRope resolve_rope(const RopeParams& p, const RopeFallbacks& fallbacks, s
   resolve_lengths(p, fallbacks, seq_len, r);
   // MLA: the multiplier follows a factor or mscale_all_dim given by flag.
   if (r.softmax_multiplier != 1)
-    r.softmax_multiplier = uses_factor(r.scaling.rope_type) ? mla_softmax_multiplier(r.scaling) : 1;
+    r.softmax_multiplier = r.scaling.rope_type->uses_factor ? mla_softmax_multiplier(r.scaling) : 1;
   r.trained_theta = p.model ? of_model.rope_theta : r.scaling.rope_theta;
   if (p.model) warn_about_overrides(p, of_model, r.scaling, r.warnings);
-  const bool own_factor = r.scaling.rope_type == RopeType::yarn || r.scaling.rope_type == RopeType::longrope;
-  if (p.attention_factor && !own_factor) {
-    r.warnings.push_back(
-        fmt::format("attention_factor is read by yarn and longrope only, not by {}.", to_word(r.scaling.rope_type)));
+  if (p.attention_factor && !r.scaling.rope_type->has_key("attention_factor")) {
+    r.warnings.push_back(fmt::format("attention_factor is read by {} only, not by {}.", types_with("attention_factor"),
+                                     to_word(r.scaling.rope_type)));
   }
   return r;
 }

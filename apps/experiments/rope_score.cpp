@@ -52,7 +52,8 @@ struct Params {
     field("layout", self.layout,
           "which channels form pair i: (2i, 2i+1) or (i, i + rotary_dim/2); absent: the model's, else interleaved");
     RopeParams::fields(self.rope, field, help);
-    field("seq_len", self.seq_len, "length that dynamic and longrope look at; absent: the model as loaded", "tokens");
+    field("seq_len", self.seq_len, "length that length-dependent scalings look at; absent: the model as loaded",
+          "tokens");
     field("per_pair", self.per_pair, "add every pair's share of the score");
   }
 };

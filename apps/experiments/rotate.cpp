@@ -40,7 +40,8 @@ struct Params {
           "which channels form pair i: (2i, 2i+1) or (i, i + rotary_dim/2); absent: the model's, else the form's, else "
           "interleaved");
     RopeParams::fields(self.rope, field, help);
-    field("seq_len", self.seq_len, "length that dynamic and longrope look at; absent: the model as loaded", "tokens");
+    field("seq_len", self.seq_len, "length that length-dependent scalings look at; absent: the model as loaded",
+          "tokens");
     AxesParams::fields(self.axes, field);
     begin_group(field, "positions on several axes");
     field("axis_positions", self.axis_positions, "the vector's position on each axis: t,h,w of mrope, h,w of towers");

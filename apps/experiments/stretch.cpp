@@ -54,17 +54,15 @@ Stretch compare_frequencies(const RopeScaling& scaling, const RopeFrequencies& s
   }
   RopeScaling unscaled = scaling;
   unscaled.rope_theta = trained_theta;
-  if (scaling.rope_type == RopeType::proportional) {
+  if (scaling.rope_type->part_of_training) {
     unscaled.factor.reset();  // pairs that stand still did so in training
   } else {
-    unscaled.rope_type = RopeType::default_;
+    unscaled.rope_type = RopeType();
   }
   const std::vector<double> before = rope_frequencies(unscaled).inv_freq;
   Stretch out;
   for (std::size_t i = 0; i < before.size(); ++i) out.pairs.push_back({before[i], scaled.inv_freq[i]});
-  out.trained_length = scaling.rope_type == RopeType::dynamic && scaling.max_position_embeddings
-                           ? *scaling.max_position_embeddings
-                           : original_length(scaling);
+  out.trained_length = trained_length(scaling);
   out.target_length = target_length;
   return out;
 }
@@ -77,9 +75,7 @@ double mean_cosine(const Stretch& stretch, double distance, double Pair::*which)
 
 double effective_theta(const ResolvedRope& rope) {
   const RopeScaling& s = rope.scaling;
-  if (s.rope_type == RopeType::ntk) return ntk_theta(s.rope_theta, effective_factor(s), s.rotary_dim);
-  if (s.rope_type == RopeType::dynamic) return dynamic_theta(s, rope.seq_len);
-  return s.rope_theta;
+  return s.rope_type->theta ? s.rope_type->theta(s, rope.seq_len) : s.rope_theta;
 }
 
 std::string index_ranges(const std::vector<std::int64_t>& indices) {

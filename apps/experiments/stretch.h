@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "experiments/rope_params.h"
-#include "poslab/rope/rope_scaling.h"
+#include "poslab/rope/scaling.h"
 
 namespace poslab {
 
@@ -41,7 +41,7 @@ Stretch compare_frequencies(const RopeScaling& scaling, const RopeFrequencies& s
 // The mean over the pairs of cos(distance * inv_freq): the score of two equal vectors, 1 at distance 0.
 double mean_cosine(const Stretch& stretch, double distance, double Pair::*which);
 
-// The base in effect: ntk's and dynamic's new one, else rope_theta.
+// The base in effect: that of a scaling which is a new base, else rope_theta.
 double effective_theta(const ResolvedRope& rope);
 
 // "0-3, 7, 9-12" for rising indices.

@@ -224,7 +224,7 @@ void set_rope(const Params& p, const TransformerConfig* base, std::int64_t train
   const GivenRope given = given_rope(p);
   if (!turns_pairs(c.encoding)) {
     const std::string what = fmt::format("{} needs encoding rope or xpos, not {}.", given.name, to_word(c.encoding));
-    if (given.name == "rope_type" && p.rope.rope_type != RopeType::default_) throw RopeTypeUnavailable(what);
+    if (given.name == "rope_type" && p.rope.rope_type != RopeType()) throw RopeTypeUnavailable(what);
     if (!given.name.empty() && given.name != "rope_type") refuse(what);
     return;
   }
@@ -245,8 +245,7 @@ void set_rope(const Params& p, const TransformerConfig* base, std::int64_t train
   c.rope = resolve_rope(flags, {}, c.max_position_embeddings).scaling;
   for (const std::int64_t length : {std::int64_t{1}, std::int64_t{1} << 40})
     rope_frequencies(c.rope, length);  // or throws
-  if (c.rope.rope_type != RopeType::dynamic) return;
-  // The length that dynamic counts as trained.
+  if (!c.rope.rope_type->trained_on_stated_length) return;
   c.max_position_embeddings = std::min(trained_length, c.max_position_embeddings);
   c.rope.max_position_embeddings = static_cast<double>(c.max_position_embeddings);
 }

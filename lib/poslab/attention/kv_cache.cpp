@@ -7,11 +7,7 @@
 namespace poslab {
 
 RopeState::RopeState(const RopeScaling& scaling) : scaling_(scaling), trained_(0), length_(0) {
-  if (scaling.rope_type == RopeType::dynamic) {
-    trained_ = scaling.max_position_embeddings ? *scaling.max_position_embeddings : original_length(scaling);
-  } else if (scaling.rope_type == RopeType::longrope) {
-    trained_ = original_length(scaling);
-  }
+  if (scaling.rope_type->follows_length != FollowsLength::no) trained_ = trained_length(scaling);
   length_ = trained_;
   frequencies_ = rope_frequencies(scaling);
 }
@@ -19,11 +15,16 @@ RopeState::RopeState(const RopeScaling& scaling) : scaling_(scaling), trained_(0
 const RopeFrequencies& RopeState::at(std::int64_t seq_len) {
   const auto length = static_cast<double>(seq_len);
   double next = length_;
-  if (scaling_.rope_type == RopeType::dynamic) {
-    if (length > length_) next = length;
-    if (length < trained_) next = trained_;
-  } else if (scaling_.rope_type == RopeType::longrope) {
-    next = length > trained_ ? trained_ + 1 : trained_;
+  switch (scaling_.rope_type->follows_length) {
+    case FollowsLength::no:
+      break;
+    case FollowsLength::growing:
+      if (length > length_) next = length;
+      if (length < trained_) next = trained_;
+      break;
+    case FollowsLength::beyond_original:
+      next = length > trained_ ? trained_ + 1 : trained_;
+      break;
   }
   if (next != length_) {
     length_ = next;

@@ -1,5 +1,5 @@
 // Decoding with cached keys: what a decoder keeps, and what it does when a RoPE scaling changes its frequencies on the
-// way (dynamic NTK with every token, LongRoPE at the original length).
+// way (FollowsLength).
 #pragma once
 
 #include <cstdint>
@@ -9,28 +9,28 @@
 #include "poslab/attention/attention.h"
 #include "poslab/core/fields.h"
 #include "poslab/rope/rope.h"
-#include "poslab/rope/rope_scaling.h"
+#include "poslab/rope/scaling.h"
 
 namespace poslab {
 
 // The frequencies of a model in a running process, as transformers keeps them from one forward pass to the next:
 //
-//   dynamic   the base grows when a pass is longer than all before it, stays when passes become shorter again, and
-//             returns to the trained one with the first pass shorter than max_position_embeddings
-//   longrope  long factors in a pass longer than the original length, short ones otherwise
-//   others    never change
+//   growing          the base grows when a pass is longer than all before it, stays when passes become shorter again,
+//                    and returns to the trained one with the first pass shorter than the trained length
+//   beyond_original  long factors in a pass longer than the original length, short ones otherwise
+//   no               nothing changes
 class RopeState {
  public:
   explicit RopeState(const RopeScaling& scaling);
 
   // What a pass whose largest position is seq_len - 1 turns with. Valid until the next call.
   const RopeFrequencies& at(std::int64_t seq_len);
-  // dynamic: the length that the base stands for (transformers' max_seq_len_cached).
+  // growing: the length that the base stands for (transformers' max_seq_len_cached).
   double length() const { return length_; }
 
  private:
   RopeScaling scaling_;
-  double trained_;  // dynamic: max_position_embeddings; longrope: the original length
+  double trained_;  // tokens
   double length_;
   RopeFrequencies frequencies_;
 };

@@ -26,7 +26,7 @@ enum class RopeReading {
   phi3,         // flat; two older words mean the only scaling that it has, anything else is refused
   phimoe,       // flat; a scaled type needs short_mscale and long_mscale
   mla,          // flat; head_dim is qk_rope_head_dim, the softmax scale is multiplied (DeepSeek)
-  hunyuan,      // flat; dynamic with alpha is a static NTK base
+  hunyuan,      // flat; alpha makes the growing base a fixed one
   qwen_vl,      // flat; type "mrope" means default
   chatglm       // remote code: half of kv_channels is rotated, base 10000 * rope_ratio
 };

@@ -12,9 +12,9 @@ namespace poslab {
 
 // Key "llama.rope.freq_base" and so on by general.architecture, which also says the layout of the stored q and k: Llama
 // and its kin stand permuted for interleaved pairs, others as in Hugging Face, in halves. rope_freqs.weight
-// (Llama 3.1's stretching, worked out per pair) and rope_factors_{short,long}.weight become longrope's lists. Throws
-// std::invalid_argument "[gguf_config] PATH: ..." for an architecture that is not known (with those that are), sizes
-// that are absent, not above 0 or do not fit the q and k tensors, and scalings without meaning.
+// (Llama 3.1's stretching, worked out per pair) and rope_factors_{short,long}.weight become lists of divisors, one per
+// pair. Throws std::invalid_argument "[gguf_config] PATH: ..." for an architecture that is not known (with those that
+// are), sizes that are absent, not above 0 or do not fit the q and k tensors, and scalings without meaning.
 ModelConfig gguf_config(const GgufFile& file);
 
 // Which layers see a window only, [block_count], and its tokens; empty and 0 where none does.

@@ -1,9 +1,13 @@
 #include "poslab/model_configs/gguf_rope.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 
 #include "poslab/core/printable.h"
+#include "poslab/rope/scaling_formulas.h"
+#include "poslab/rope/scalings.h"
 
 namespace poslab {
 namespace {
@@ -118,6 +122,20 @@ void GgufRopeReader::read_theta(LayerPositions& layer, bool sliding) const {
             base ? keys_.key("rope.freq_base") : "llama.cpp's default");
 }
 
+RopeType GgufRopeReader::scaling_type(std::string_view type) const {
+  if (type == "none") return {};
+  std::vector<std::string_view> known = {"none"};
+  for (const Scaling* row : all_scalings) {
+    if (!row->engines.in_gguf) continue;
+    if (row->word == type) return *row;
+    known.push_back(row->word);
+  }
+  const std::string_view last = known.back();
+  known.pop_back();
+  keys_.fail(fmt::format("{} is {}; {} and {} are known", keys_.key("rope.scaling.type"), printable(type),
+                         fmt::join(known, ", "), last));
+}
+
 void GgufRopeReader::read_scaling(LayerPositions& layer) {
   RopeScaling& rope = layer.rope;
   const auto given_type = file_->text(keys_.key("rope.scaling.type"));
@@ -136,50 +154,49 @@ void GgufRopeReader::read_scaling(LayerPositions& layer) {
   if (lows.empty() != highs.empty())
     keys_.fail("has only one of rope_factors_short.weight and rope_factors_long.weight");
   const double attention = keys_.positive("rope.scaling.attn_factor").value_or(1);
-  if (type != "none" && type != "linear" && type != "yarn" && type != "longrope") {
-    keys_.fail(fmt::format("{} is {}; none, linear, yarn and longrope are known", keys_.key("rope.scaling.type"),
-                           printable(type)));
-  }
+  const RopeType named = scaling_type(type);
   if (out_.trained_length) rope.original_max_position_embeddings = static_cast<double>(*out_.trained_length);
 
   if (!lows.empty() || !all.empty()) {
-    if (type == "yarn") keys_.fail("has frequency factors and YaRN together, which is not supported");
-    rope.rope_type = RopeType::longrope;
+    if (named->engines.attention_formula) {
+      keys_.fail(fmt::format("has frequency factors and {} together, which is not supported", named->title));
+    }
+    rope.rope_type = longrope_scaling;
     rope.short_factor = lows.empty() ? all : lows;
     rope.long_factor = lows.empty() ? all : highs;
-    if (type == "linear" && factor) {
+    if (named == linear_scaling && factor) {
       for (auto* list : {&rope.short_factor, &rope.long_factor}) {
         for (double& v : *list) v *= *factor;
       }
     }
     rope.factor = longrope_factor(rope, factor);
     rope.attention_factor = attention;
-    layer.add("rope_type", "longrope",
+    layer.add("rope_type", std::string(rope.rope_type.word()),
               lows.empty() ? "rope_freqs.weight divides each frequency"
                            : "rope_factors_short.weight, rope_factors_long.weight");
-  } else if (type == "yarn" && factor) {
-    rope.rope_type = RopeType::yarn;
+  } else if (named->engines.attention_formula && factor) {
+    rope.rope_type = named;
     rope.factor = factor;
-    read_yarn_attention(layer, attention);
-    layer.add("rope_type", "yarn", type_source);
+    read_attention(layer, attention);
+    layer.add("rope_type", std::string(type), type_source);
     read_beta(layer, "beta_fast", rope.beta_fast);
     read_beta(layer, "beta_slow", rope.beta_slow);
-  } else if (factor && *factor != 1 && type != "none") {
-    rope.rope_type = RopeType::linear;
+  } else if (factor && *factor != 1 && named.is_scaled()) {
+    rope.rope_type = linear_scaling;
     rope.factor = factor;
-    layer.add("rope_type", "linear", type_source);
+    layer.add("rope_type", std::string(rope.rope_type.word()), type_source);
   } else {
     layer.add("rope_type", "default", type_source);
   }
-  if (type != "none" && type != "linear" && !factor && rope.rope_type == RopeType::default_) {
+  if (named.is_scaled() && named != linear_scaling && !factor && !rope.rope_type.is_scaled()) {
     out_.warnings.push_back(fmt::format("{} is {} but there is no factor, so nothing is scaled.",
                                         keys_.key("rope.scaling.type"), printable(type)));
   }
-  if (rope.rope_type == RopeType::default_) rope.original_max_position_embeddings.reset();
+  if (!rope.rope_type.is_scaled()) rope.original_max_position_embeddings.reset();
   if (rope.factor && factor) layer.add("factor", fmt::format("{}", *rope.factor), factor_key);
-  if (rope.rope_type == RopeType::longrope) {
+  if (!rope.short_factor.empty()) {
     layer.add("attention_factor", fmt::format("{}", *rope.attention_factor), "rope.scaling.attn_factor, else 1");
-  } else if (rope.rope_type != RopeType::yarn && attention != 1) {
+  } else if (!rope.rope_type->engines.attention_formula && attention != 1) {
     out_.warnings.push_back(fmt::format("{} {} is not followed: rope_type {} has no attention factor.",
                                         keys_.key("rope.scaling.attn_factor"), attention, to_word(rope.rope_type)));
   }
@@ -196,8 +213,9 @@ void GgufRopeReader::read_beta(LayerPositions& layer, std::string_view name, dou
   beta = given;
 }
 
-void GgufRopeReader::read_yarn_attention(LayerPositions& layer, double attention) {
+void GgufRopeReader::read_attention(LayerPositions& layer, double attention) {
   const double factor = *layer.rope.factor;
+  const std::string_view title = layer.rope.rope_type->title;
   const std::string log_key = keys_.key("rope.scaling.yarn_log_multiplier"),
                     own_key = keys_.key("rope.scaling.yarn_attn_factor");
   const bool followed = architecture_->latent || architecture_->reads_yarn_keys;
@@ -208,12 +226,13 @@ void GgufRopeReader::read_yarn_attention(LayerPositions& layer, double attention
   if (all_dim != 0) ratio = architecture_->latent ? 1 : ratio / yarn_mscale(factor, all_dim);
   const auto own = keys_.positive("rope.scaling.yarn_attn_factor");
   if (own && std::abs(*own - ratio) > 1e-6 * ratio) {
-    out_.warnings.push_back(fmt::format(
-        "{} {} is followed, as the model's config means it; llama.cpp takes YaRN's own, {}.", own_key, *own, ratio));
+    out_.warnings.push_back(
+        fmt::format("{} {} is followed, as the model's config means it; llama.cpp takes {}'s own, {}.", own_key, *own,
+                    title, ratio));
   }
   layer.rope.attention_factor = attention * own.value_or(ratio);
   layer.add("attention_factor", fmt::format("{}", *layer.rope.attention_factor),
-            own ? own_key : "derived: rope.scaling.attn_factor and YaRN's own, 0.1 ln factor + 1");
+            own ? own_key : fmt::format("derived: rope.scaling.attn_factor and {}'s own, 0.1 ln factor + 1", title));
   if (architecture_->latent) {
     const double mscale = attention * ratio * (1 + 0.1 * all_dim * std::log(factor));
     layer.softmax_multiplier = mscale * mscale;

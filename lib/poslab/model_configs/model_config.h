@@ -8,7 +8,7 @@
 
 #include "poslab/core/fields.h"
 #include "poslab/rope/rope.h"
-#include "poslab/rope/rope_scaling.h"
+#include "poslab/rope/scaling.h"
 
 namespace poslab {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "poslab/model_configs/config_text.h"
-#include "poslab/rope/rope_scaling.h"
+#include "poslab/rope/scaling.h"
 
 namespace poslab {
 
@@ -59,6 +59,8 @@ class RopeSetReader {
   RopeType read_type(const RopeSet& set);
   // Missing keys are an error, unknown ones a warning.
   void check_keys(const RopeSet& set, RopeType type);
+  // Whether the class reads it beside the type's own.
+  bool is_own_key(std::string_view key) const;
   // Where the set stands, for messages about keys that are absent.
   std::string set_path() const;
   Sourced<double> read_partial(const RopeSet& set, RopeType type);
@@ -67,7 +69,8 @@ class RopeSetReader {
   // Returns where it came from.
   std::string read_original(const RopeSet& set, RopeScaling& rope, bool nested);
   void read_parameters(const RopeSet& set, RopeScaling& rope, bool nested);
-  void read_ramp(const RopeSet& set, RopeScaling& rope, bool nested);
+  double number_or(const RopeSet& set, std::string_view key, double usual);
+  void read_switch(const RopeSet& set, std::string_view key, bool nested, bool& value);
   // factor null means max_position_embeddings / original_max_position_embeddings.
   double factor_or_ratio(const RopeSet& set, const RopeScaling& rope);
   std::vector<double> list(const RopeSet& set, std::string_view key, const RopeScaling& rope) const;
@@ -75,8 +78,7 @@ class RopeSetReader {
   void check_values(const RopeSet& set, const RopeScaling& rope);
   // The user's factor wins over the ratio of the lengths; transformers compares it with the inner original length.
   void check_ratio(const RopeSet& set, const RopeScaling& rope);
-  // HunYuan's dynamic type with alpha is a fixed base theta * alpha^(dim / (dim - 2)) up to max_position_embeddings:
-  // static NTK with alpha for its factor.
+  // HunYuan's alpha is the factor of a fixed base theta * alpha^(dim / (dim - 2)) up to max_position_embeddings.
   void read_alpha(const RopeSet& set, RopeScaling& rope);
   RopeFrequencies frequencies_of(const RopeScaling& rope) const;
   static std::string attention_factor_rule(const RopeScaling& rope);
@@ -90,6 +92,7 @@ class RopeSetReader {
   std::optional<Given> attribute_;  // of the set that is being read
   std::string set_layer_;           // of the set that is being read
   Given type_;                      // its rope_type, as given
+  bool alpha_is_factor_ = false;    // HunYuan, see read_alpha
 };
 
 }  // namespace poslab

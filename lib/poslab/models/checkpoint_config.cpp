@@ -8,6 +8,7 @@
 
 #include "poslab/formats/json_file.h"
 #include "poslab/model_configs/hf_config.h"
+#include "poslab/model_configs/rope_keys.h"
 #include "poslab/models/families/runnable_family.h"
 
 namespace poslab {
@@ -16,46 +17,24 @@ namespace {
 using nlohmann::json;
 using ordered = nlohmann::ordered_json;
 
-// rope_scaling as transformers reads it, null for plain frequencies; ntk is a plain set of another base.
+// A scaling that is a fixed base is saved as plain frequencies of that base.
+bool is_fixed_base(const RopeScaling& rope) {
+  return rope.rope_type->theta && rope.rope_type->follows_length == FollowsLength::no;
+}
+
+// rope_scaling as transformers reads it, null for plain frequencies.
 ordered scaling_json(const RopeScaling& rope) {
-  const auto unnamed = [](const char* what) {
+  const RopeType type = rope.rope_type;
+  if (const std::string_view what = type->config.unnamed ? type->config.unnamed(rope) : ""; !what.empty()) {
     throw std::invalid_argument(
         fmt::format("[checkpoint] config.json has no name for {}; use another rope_type to save a model.", what));
-  };
-  if (rope.rope_type == RopeType::ntk_by_parts) unnamed("ntk_by_parts");
-  if (rope.rope_type == RopeType::yarn && rope.yarn_ramp == YarnRamp::paper) unnamed("yarn with the paper's ramp");
-  if (rope.rope_type == RopeType::default_ || rope.rope_type == RopeType::ntk) return nullptr;
-  ordered out = {{"rope_type", to_word(rope.rope_type)}};
-  const auto put = [&](const char* key, const std::optional<double>& value) {
-    if (value) out[key] = *value;
-  };
-  put("factor", rope.factor);
-  if (rope.original_max_position_embeddings) {
-    out["original_max_position_embeddings"] = static_cast<std::int64_t>(*rope.original_max_position_embeddings);
   }
-  put("attention_factor", rope.attention_factor);
-  if (rope.rope_type == RopeType::proportional) out["partial_rotary_factor"] = rope.partial_rotary_factor;
-  if (rope.rope_type == RopeType::yarn) {
-    out["beta_fast"] = rope.beta_fast;
-    out["beta_slow"] = rope.beta_slow;
-    put("mscale", rope.mscale);
-    put("mscale_all_dim", rope.mscale_all_dim);
-    if (!rope.truncate) out["truncate"] = false;
-  }
-  if (rope.rope_type == RopeType::llama3) {
-    out["low_freq_factor"] = rope.low_freq_factor;
-    out["high_freq_factor"] = rope.high_freq_factor;
-  }
-  if (rope.rope_type == RopeType::longrope) {
-    out["short_factor"] = rope.short_factor;
-    out["long_factor"] = rope.long_factor;
-  }
-  return out;
+  if (!type.is_scaled() || is_fixed_base(rope)) return nullptr;
+  return rope_keys(rope, RopeKeys::all);
 }
 
 double saved_theta(const RopeScaling& rope) {
-  return rope.rope_type == RopeType::ntk ? ntk_theta(rope.rope_theta, effective_factor(rope), rope.rotary_dim)
-                                         : rope.rope_theta;
+  return is_fixed_base(rope) ? rope.rope_type->theta(rope, std::nullopt) : rope.rope_theta;
 }
 
 // Its model_type is the word.

@@ -29,8 +29,8 @@ const TensorNaming& saved_names(const TransformerConfig& config);
 // Text that belongs to a checkpoint (its vocabulary, say), kept under "poslab" in config.json.
 using CheckpointNotes = std::map<std::string, std::string>;
 
-// Throws std::invalid_argument "[checkpoint] ..." for frequencies that no config.json can name (ntk_by_parts, yarn with
-// the paper's ramp), and for an `untrainable` config.
+// Throws std::invalid_argument "[checkpoint] ..." for frequencies that no config.json can name (ConfigForm::unnamed),
+// and for an `untrainable` config.
 std::string config_json(const TransformerConfig& config, const CheckpointNotes& notes, const std::string& torch_dtype);
 
 struct ReadConfig {

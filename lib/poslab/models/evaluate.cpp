@@ -132,7 +132,7 @@ std::optional<RopeFrequencies> unscaled_frequencies(const TransformerConfig& con
   if (!turns_pairs(config.encoding)) return std::nullopt;
   RopeScaling rope = config.rope;
   // The pairs that stand still belong to the model, not to its stretching.
-  if (rope.rope_type != RopeType::proportional) rope.rope_type = RopeType::default_;
+  if (!rope.rope_type->part_of_training) rope.rope_type = RopeType();
   rope.factor = 1;
   return rope_frequencies(rope);
 }

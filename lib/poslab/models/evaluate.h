@@ -9,7 +9,7 @@
 
 #include "poslab/core/fields.h"
 #include "poslab/models/transformer.h"
-#include "poslab/rope/rope_scaling.h"
+#include "poslab/rope/scaling.h"
 
 namespace poslab {
 

@@ -12,7 +12,7 @@
 #include "poslab/core/random.h"
 #include "poslab/models/parameters.h"
 #include "poslab/models/transformer_config.h"
-#include "poslab/rope/rope_scaling.h"
+#include "poslab/rope/scaling.h"
 
 namespace poslab {
 

@@ -5,7 +5,7 @@
 
 #include "poslab/core/aligned.h"
 #include "poslab/models/transformer_config.h"
-#include "poslab/rope/rope_scaling.h"
+#include "poslab/rope/scaling.h"
 
 namespace poslab {
 

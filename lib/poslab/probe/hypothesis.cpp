@@ -10,7 +10,9 @@
 #include <stdexcept>
 #include <utility>
 
-#include "poslab/rope/rope_hf_f32.h"
+#include "poslab/rope/hf_f32.h"
+#include "poslab/rope/scaling_formulas.h"
+#include "poslab/rope/scaling_mistakes.h"
 
 namespace poslab {
 namespace {
@@ -20,7 +22,7 @@ using Kind = NamedMistake::Kind;
 // In poslab's f32 pipelines the frequencies come as Hugging Face computes them, not narrowed at the end.
 ProfiledRope profiled_rope(const RopeHypothesis& h) {
   const NumericProfile profile = numeric_profile(h.profile);
-  const bool plain = h.scaling.rope_type == RopeType::default_ && !h.bent;
+  const bool plain = !h.scaling.rope_type.is_scaled() && !h.bent;
   if (profile.frequency == FrequencyMethod::running_product && plain) {
     return {profile, h.rotary_dim(), h.scaling.rope_theta};
   }
@@ -33,9 +35,8 @@ ProfiledRope profiled_rope(const RopeHypothesis& h) {
 
 bool same(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b)); }
 
-bool same_frequencies(const RopeFrequencies& a, const RopeFrequencies& b) {
-  return same(a.attention_factor, b.attention_factor) &&
-         std::equal(a.inv_freq.begin(), a.inv_freq.end(), b.inv_freq.begin(), b.inv_freq.end(), same);
+bool is_attention_factor(const RopeHypothesis& meant, const ScalingMistake& m) {
+  return m.frequencies.inv_freq == meant.frequencies.inv_freq;
 }
 
 // Collects the mistakes that change something.
@@ -83,6 +84,16 @@ class Mistakes {
     list_.push_back({Kind::frequency, std::move(h)});
   }
 
+  void add_of_scaling(const ScalingMistake& m) {
+    RopeHypothesis h = meant_;
+    h.frequencies = m.frequencies;
+    if (m.scaling) h.scaling = *m.scaling;
+    h.bent = !m.scaling;
+    h.mistakes = {m.word};
+    h.detail = m.detail;
+    list_.push_back({Kind::frequency, std::move(h)});
+  }
+
   void add_attention_factor(std::string name, double value) {
     if (same(value, meant_.frequencies.attention_factor)) return;
     for (const NamedMistake& m : list_) {
@@ -100,92 +111,14 @@ class Mistakes {
   std::vector<NamedMistake> list_;
 };
 
-std::string ignored_name(RopeType type) {
-  switch (type) {
-    case RopeType::linear:
-      return "linear factor missing";
-    case RopeType::llama3:
-      return "Llama-3 block ignored";
-    case RopeType::yarn:
-      return "YaRN block ignored";
-    default:
-      return fmt::format("{} scaling ignored", to_word(type));
-  }
-}
-
-void add_attention_factors(const RopeHypothesis& meant, Mistakes& mistakes) {
-  const RopeScaling& s = meant.scaling;
+void add_attention_factors(const RopeHypothesis& meant, const std::vector<ScalingMistake>& of_scaling,
+                           Mistakes& mistakes) {
   const double factor = meant.frequencies.attention_factor;
   mistakes.add_attention_factor("attention factor squared", factor * factor);
   mistakes.add_attention_factor("attention factor dropped", 1);
-  if (s.rope_type != RopeType::yarn && s.rope_type != RopeType::longrope) return;
-  RopeScaling formula = s;
-  formula.attention_factor.reset();
-  const double computed = rope_frequencies(formula, meant.seq_len).attention_factor;
-  mistakes.add_attention_factor("attention factor ignored, the formula used", computed);
-  mistakes.add_attention_factor("attention factor multiplied by the formula", computed * factor);
-  if (s.rope_type != RopeType::yarn) return;
-  const double k = effective_factor(s);
-  mistakes.add_attention_factor("attention factor log of log", yarn_mscale(k, factor));
-  mistakes.add_attention_factor("attention factor log of log", yarn_mscale(factor));
-  mistakes.add_attention_factor("attention factor without the mscale ratio", yarn_mscale(k));
-}
-
-// The weight of the stretched frequency in each pair, from the multipliers: w (1 - r) + w / k r.
-std::vector<double> stretched_share(const std::vector<double>& scaled, const std::vector<double>& plain, double k) {
-  std::vector<double> share(scaled.size());
-  for (std::size_t i = 0; i < share.size(); ++i) share[i] = (1 - scaled[i] / plain[i]) / (1 - 1 / k);
-  return share;
-}
-
-void add_yarn(const RopeHypothesis& meant, Mistakes& mistakes) {
-  const RopeScaling& s = meant.scaling;
-  mistakes.add_scaling(s.truncate ? "YaRN ramp not rounded" : "YaRN ramp rounded",
-                       [](RopeScaling& c) { c.truncate = !c.truncate; });
-  mistakes.add_scaling(
-      s.yarn_ramp == YarnRamp::code ? "YaRN ramp of the paper" : "YaRN ramp of the code",
-      [](RopeScaling& c) { c.yarn_ramp = c.yarn_ramp == YarnRamp::code ? YarnRamp::paper : YarnRamp::code; });
-  mistakes.add_scaling("beta_fast and beta_slow swapped", [](RopeScaling& c) { std::swap(c.beta_fast, c.beta_slow); });
-  const double k = effective_factor(s);
-  const auto plain = default_frequencies(s).inv_freq;
-  const auto share = stretched_share(meant.frequencies.inv_freq, plain, k);
-  mistakes.add_bent("factor inside the power", [&](std::vector<double>& inv_freq) {
-    RopeScaling inside = s;
-    inside.rope_theta *= k;
-    const auto stretched = default_frequencies(inside).inv_freq;
-    for (std::size_t i = 0; i < inv_freq.size(); ++i) {
-      inv_freq[i] = plain[i] * (1 - share[i]) + stretched[i] * share[i];
-    }
-  });
-  mistakes.add_bent("YaRN ramp inverted", [&](std::vector<double>& inv_freq) {
-    for (std::size_t i = 0; i < inv_freq.size(); ++i) inv_freq[i] = plain[i] + plain[i] / k - inv_freq[i];
-  });
-  mistakes.add_bent("YaRN ramp clamped to the number of pairs", [&](std::vector<double>& inv_freq) {
-    YarnRange range = yarn_range(s);
-    range.high = std::min(range.high, static_cast<double>(inv_freq.size()) - 1);
-    for (std::size_t i = 0; i < inv_freq.size(); ++i) {
-      const double r = std::clamp((static_cast<double>(i) - range.low) / (range.high - range.low), 0.0, 1.0);
-      inv_freq[i] = plain[i] * (1 - r) + plain[i] / k * r;
-    }
-  });
-}
-
-void add_llama3(const RopeHypothesis& meant, Mistakes& mistakes) {
-  const RopeScaling& s = meant.scaling;
-  const auto plain = default_frequencies(s).inv_freq;
-  const double k = effective_factor(s), original = original_length(s);
-  const auto stepped = [&](std::string name, double rotations) {
-    mistakes.add_bent(std::move(name), [&](std::vector<double>& inv_freq) {
-      for (std::size_t i = 0; i < inv_freq.size(); ++i) {
-        inv_freq[i] = original * plain[i] / (2 * std::numbers::pi) > rotations ? plain[i] : plain[i] / k;
-      }
-    });
-  };
-  stepped("smoothing missing", s.low_freq_factor);
-  stepped("smoothing missing", s.high_freq_factor);
-  mistakes.add_scaling("low_freq_factor and high_freq_factor swapped",
-                       [](RopeScaling& c) { std::swap(c.low_freq_factor, c.high_freq_factor); });
-  stepped("low_freq_factor and high_freq_factor swapped", s.low_freq_factor);
+  for (const ScalingMistake& m : of_scaling) {
+    if (is_attention_factor(meant, m)) mistakes.add_attention_factor(m.word, m.frequencies.attention_factor);
+  }
 }
 
 void add_lengths(const RopeHypothesis& meant, Mistakes& mistakes) {
@@ -213,7 +146,8 @@ void add_lengths(const RopeHypothesis& meant, Mistakes& mistakes) {
   }
 }
 
-void add_frequencies(const RopeHypothesis& meant, std::int64_t head_dim, Mistakes& mistakes) {
+void add_frequencies(const RopeHypothesis& meant, std::int64_t head_dim, const std::vector<ScalingMistake>& of_scaling,
+                     Mistakes& mistakes) {
   const RopeScaling& s = meant.scaling;
   if (meant.rotary_dim() < head_dim) {
     mistakes.add_bent("frequencies from head_dim", [&](std::vector<double>& inv_freq) {
@@ -230,42 +164,12 @@ void add_frequencies(const RopeHypothesis& meant, std::int64_t head_dim, Mistake
   mistakes.add_scaling("exponent without the 2", [](RopeScaling& c) { c.rope_theta = std::sqrt(c.rope_theta); });
   mistakes.add_bent("pairs reversed",
                     [](std::vector<double>& inv_freq) { std::reverse(inv_freq.begin(), inv_freq.end()); });
-  if (s.rope_type == RopeType::default_) return;
-
-  mistakes.add_scaling(ignored_name(s.rope_type), [](RopeScaling& c) { c.rope_type = RopeType::default_; });
-  switch (s.rope_type) {
-    case RopeType::linear:
-      mistakes.add_scaling("linear factor applied twice", [](RopeScaling& c) { c.factor = *c.factor * *c.factor; });
-      mistakes.add_scaling("linear factor inverted", [](RopeScaling& c) { c.factor = 1 / *c.factor; });
-      mistakes.add_scaling("factor inside the power", [](RopeScaling& c) {
-        c.rope_type = RopeType::default_;
-        c.rope_theta *= *c.factor;
-      });
-      break;
-    case RopeType::yarn:
-      add_yarn(meant, mistakes);
-      break;
-    case RopeType::longrope: {
-      const bool is_long = static_cast<double>(meant.seq_len.value_or(0)) > original_length(s);
-      mistakes.add_scaling(is_long ? "short factors used long" : "long factors used short", [&](RopeScaling& c) {
-        (is_long ? c.long_factor : c.short_factor) = is_long ? c.short_factor : c.long_factor;
-      });
-      break;
-    }
-    case RopeType::llama3:
-      add_llama3(meant, mistakes);
-      break;
-    case RopeType::proportional:
-      mistakes.add_scaling("contiguous block instead of proportional pairs", [](RopeScaling& c) {
-        c.rope_type = RopeType::default_;
-        c.rotary_dim = static_cast<std::int64_t>(static_cast<double>(c.head_dim) * c.partial_rotary_factor);
-      });
-      break;
-    default:
-      break;
+  for (const ScalingMistake& m : of_scaling) {
+    if (!is_attention_factor(meant, m)) mistakes.add_of_scaling(m);
   }
-  if (s.rope_type != RopeType::linear && s.rope_type != RopeType::ntk && s.rope_type != RopeType::proportional &&
-      s.rope_type != RopeType::longrope && (s.original_max_position_embeddings || s.max_position_embeddings)) {
+  if (s.rope_type->needs_original_length && s.rope_type->uses_factor &&
+      s.rope_type->follows_length != FollowsLength::beyond_original &&
+      (s.original_max_position_embeddings || s.max_position_embeddings)) {
     add_lengths(meant, mistakes);
   }
 }
@@ -325,8 +229,9 @@ std::vector<NamedMistake> named_mistakes(const RopeHypothesis& meant, std::int64
         Kind::position, "positions shifted", [&](RopeHypothesis& h) { h.position_offset += offset; },
         fmt::format("by {:+}", offset));
   }
-  add_attention_factors(meant, mistakes);
-  add_frequencies(meant, head_dim, mistakes);
+  const std::vector<ScalingMistake> of_scaling = scaling_mistakes(meant.scaling, meant.seq_len);
+  add_attention_factors(meant, of_scaling, mistakes);
+  add_frequencies(meant, head_dim, of_scaling, mistakes);
   for (const auto& [name, scaling] : others) {
     mistakes.add_scaling(fmt::format("parameters of {} layers", name), [&](RopeScaling& c) { c = scaling; });
   }

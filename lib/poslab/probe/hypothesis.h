@@ -10,14 +10,14 @@
 
 #include "poslab/rope/numeric_profile.h"
 #include "poslab/rope/rope.h"
-#include "poslab/rope/rope_scaling.h"
+#include "poslab/rope/scaling.h"
 
 namespace poslab {
 
 struct RopeHypothesis {
   RopeLayout layout = RopeLayout::half;
   RopeScaling scaling;
-  std::optional<std::int64_t> seq_len;  // what dynamic and longrope looked at
+  std::optional<std::int64_t> seq_len;  // what a length-dependent scaling looked at
   RopeFrequencies frequencies;          // [rotary_dim / 2]; those of `scaling`, unless `bent`
   bool bent = false;                    // a slip gave frequencies that no scaling gives
   double position_scale = 1;            // the angle is sign * inv_freq * (position_scale * position + position_offset)

@@ -12,7 +12,9 @@
 #include <stdexcept>
 #include <utility>
 
-#include "poslab/rope/rope_ggml.h"
+#include "poslab/rope/ggml.h"
+#include "poslab/rope/scaling_formulas.h"
+#include "poslab/rope/scalings.h"
 
 namespace poslab {
 namespace {
@@ -186,7 +188,7 @@ class Explainer {
     const double scale_error = 3 * law.log_scale_error + 2 * frequency_rounding;
     if (std::abs(law.log_scale) > scale_error) {
       if (law.log_scale < 0) {
-        s.rope_type = RopeType::linear;
+        s.rope_type = linear_scaling;
         s.factor = round_number(std::exp(-law.log_scale), scale_error);
       } else {
         h.position_scale = round_number(std::exp(law.log_scale), scale_error);
@@ -207,7 +209,7 @@ class Explainer {
     if (!law.fits()) return;
     RopeHypothesis h;
     RopeScaling s = base(theta_of(law));
-    s.rope_type = RopeType::proportional;
+    s.rope_type = proportional_scaling;
     s.partial_rotary_factor = static_cast<double>(moving) / static_cast<double>(measured_.value.size());
     const double scale_error = 3 * law.log_scale_error + 2 * frequency_rounding;
     s.factor = std::abs(law.log_scale) > scale_error ? round_number(std::exp(-law.log_scale), scale_error) : 1;
@@ -229,7 +231,7 @@ class Explainer {
       if (!fast) continue;
       const double theta = theta_of(*fast);
       const RopeScaling plain = base(theta);
-      const auto w = default_frequencies(plain).inv_freq;
+      const auto w = plain_inv_freq(plain.rotary_dim, plain.rope_theta);
       std::vector<double> factors;
       const Point& last = points_.back();
       factors.push_back(round_number(w[last.pair] / std::exp(last.log_value), 3 * last.error + 1e-6));
@@ -263,10 +265,10 @@ class Explainer {
       set_scaling(h, s);
       keep(std::move(h));
     };
-    attempt(RopeType::yarn, true, YarnRamp::code);
-    attempt(RopeType::yarn, false, YarnRamp::code);
-    attempt(RopeType::llama3, true, YarnRamp::code);
-    attempt(RopeType::ntk_by_parts, true, YarnRamp::code);
+    attempt(yarn_scaling, true, YarnRamp::code);
+    attempt(yarn_scaling, false, YarnRamp::code);
+    attempt(llama3_scaling, true, YarnRamp::code);
+    attempt(ntk_by_parts_scaling, true, YarnRamp::code);
   }
 
   void weighted_ramp(const RopeScaling& plain, double k, double length, double fastest) {
@@ -279,7 +281,7 @@ class Explainer {
     if (!(rope.ext_factor > 0 && rope.ext_factor < 1)) return;
     RopeHypothesis h;
     h.scaling = plain;
-    h.scaling.rope_type = RopeType::yarn;
+    h.scaling.rope_type = yarn_scaling;
     h.scaling.factor = k;
     h.scaling.original_max_position_embeddings = length;
     h.frequencies = ggml_frequencies(rope);
@@ -457,12 +459,12 @@ class Dictionary {
     s.head_dim = s.rotary_dim = 2 * m_.n_pairs;
     attempt(s);
     RopeScaling linear = s;
-    linear.rope_type = RopeType::linear;
+    linear.rope_type = linear_scaling;
     for (double k : known_factors) {
       linear.factor = k;
       attempt(linear);
     }
-    const auto plain = default_frequencies(s).inv_freq;
+    const auto plain = plain_inv_freq(s.rotary_dim, s.rope_theta);
     // By-parts methods keep the fastest pairs.
     if (!agrees(plain, std::min<std::size_t>(plain.size(), 2))) return;
     std::vector<double> factors(std::begin(known_factors), std::end(known_factors));
@@ -474,11 +476,11 @@ class Dictionary {
         RopeScaling parts = s;
         parts.factor = k;
         parts.original_max_position_embeddings = length;
-        for (RopeType type : {RopeType::yarn, RopeType::llama3, RopeType::ntk_by_parts}) {
+        for (RopeType type : {yarn_scaling, llama3_scaling, ntk_by_parts_scaling}) {
           parts.rope_type = type;
           parts.truncate = true;
           attempt(parts);
-          if (type != RopeType::yarn) continue;
+          if (type != yarn_scaling) continue;
           parts.truncate = false;
           attempt(parts);
         }
@@ -565,7 +567,7 @@ std::vector<RopeHypothesis> infer_hypotheses(const TurnEvidence& evidence) {
   // Slow pairs that noise hides leave width and base undecided together: a base in use is likelier. A narrow block of
   // one base can also be read as the first pairs of a wider one of another; the block is likelier.
   std::stable_partition(all.begin(), all.end(), [](const RopeHypothesis& h) {
-    return is_known_base(h.scaling.rope_theta) && h.scaling.rope_type != RopeType::proportional;
+    return is_known_base(h.scaling.rope_theta) && h.scaling.rope_type != proportional_scaling;
   });
   return all;
 }

@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "poslab/rope/scalings.h"
+
 namespace poslab {
 namespace {
 
@@ -158,12 +160,13 @@ class Fits {
   }
 
   void other_scalings() {
-    for (const auto& [type, word] : words(RopeType{})) {
+    for (const Scaling* row : all_scalings) {
+      const RopeType type = *row;
       if (type == meant_.scaling.rope_type) continue;
       RopeScaling s = meant_.scaling;
       s.rope_type = type;
       if (distance(s) <= 1) {
-        keep(s, {"another scaling"}, fmt::format("{} instead of {}", word, to_word(meant_.scaling.rope_type)));
+        keep(s, {"another scaling"}, fmt::format("{} instead of {}", row->word, to_word(meant_.scaling.rope_type)));
       }
     }
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "poslab/rope/scaling_formulas.h"
+
 namespace poslab {
 namespace {
 
@@ -14,7 +16,7 @@ std::vector<double> blend_units(const RopeHypothesis& h) {
   std::vector<double> units(n, 0.0);
   RopeScaling plain = h.scaling;
   plain.rotary_dim = h.rotary_dim();
-  const std::vector<double> w = default_frequencies(plain).inv_freq;
+  const std::vector<double> w = plain_inv_freq(plain.rotary_dim, plain.rope_theta);
   double least = 1;
   std::vector<double> kept(n, 1.0);
   for (std::size_t i = 0; i < n; ++i) {

@@ -85,8 +85,7 @@ std::vector<std::int64_t> axis_of_pairs_unchecked(MultiAxis form, std::int64_t n
 //                 the direction mixed_angle (radians) for the first half of the pairs, a right angle further for the
 //                 second half. The directions are learned from there, for each head and layer
 //
-// scaled_inv_freq [rotary_dim / 2], where given, replaces those of ordinary RoPE in the mrope forms (YaRN and the
-// like). Throws as axis_of_pairs, and std::invalid_argument "[multi_axis] ..." for a rotary_dim that is no multiple of
+// scaled_inv_freq [rotary_dim / 2], where given, replaces those of ordinary RoPE in the mrope forms. Throws as axis_of_pairs, and std::invalid_argument "[multi_axis] ..." for a rotary_dim that is no multiple of
 // 4 (mrope: of 2), a rope_theta not above 0, or scaled frequencies for a form that has its own.
 struct MultiAxisSettings {
   MultiAxis form;

@@ -36,7 +36,7 @@ std::vector<double> rope_inv_freq(std::int64_t rotary_dim, double rope_theta);
 //   positions  [seq_len]                     tokens; fractions allowed; negative turns backwards
 //   inv_freq   [rotary_dim / 2]              radians per token
 //   out        [n_heads, seq_len, head_dim]  may be x itself; channels from rotary_dim on are copied
-//   attention_factor multiplies cos and sin (YaRN's and LongRoPE's "mscale"; 1 elsewhere)
+//   attention_factor multiplies cos and sin (1 unless a scaling has one)
 //
 // Angles, cos and sin are taken in double and narrowed once. Throws std::invalid_argument "[apply_rope] ..." when
 // shapes disagree.

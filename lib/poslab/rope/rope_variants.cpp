@@ -3,16 +3,9 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <numbers>
 #include <stdexcept>
 
 namespace poslab {
-namespace {
-
-constexpr double two_pi = 2 * std::numbers::pi;
-
-}  // namespace
-
 std::vector<double> xpos_decay(std::int64_t rotary_dim, double distance, double gamma, double scale_base) {
   if (rotary_dim <= 0 || rotary_dim % 2 != 0 || !(gamma > 0) || !(scale_base > 0)) {
     throw std::invalid_argument(
@@ -25,26 +18,6 @@ std::vector<double> xpos_decay(std::int64_t rotary_dim, double distance, double 
     decay[i] = std::pow(zeta, distance / scale_base);
   }
   return decay;
-}
-
-std::vector<double> resonance_inv_freq(std::span<const double> inv_freq) {
-  std::vector<double> rounded(inv_freq.begin(), inv_freq.end());
-  for (double& w : rounded) {
-    if (w != 0) w = two_pi / std::round(two_pi / w);
-  }
-  return rounded;
-}
-
-std::vector<double> hope_inv_freq(std::span<const double> inv_freq, double trained_length) {
-  if (!(trained_length > 0)) {
-    throw std::invalid_argument(
-        fmt::format("[hope_inv_freq] trained_length must be above 0 but is {}.", trained_length));
-  }
-  std::vector<double> kept(inv_freq.begin(), inv_freq.end());
-  for (double& w : kept) {
-    if (trained_length * w < two_pi) w = 0;
-  }
-  return kept;
 }
 
 double rerope_distance(double distance, double window, double leak_factor) {

@@ -1,8 +1,7 @@
-// Rotary encodings beside the scalings that models deploy: other frequencies, a decay, and other distances.
+// Rotary encodings beside the scalings that models deploy: a decay, and other distances.
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 namespace poslab {
@@ -15,16 +14,6 @@ namespace poslab {
 //
 // Throws std::invalid_argument "[xpos_decay] ..." for an odd rotary_dim, or a gamma or scale_base not above 0.
 std::vector<double> xpos_decay(std::int64_t rotary_dim, double distance, double gamma = 0.4, double scale_base = 512);
-
-// Resonance RoPE (Wang et al. 2024, arXiv:2403.00071): every wavelength 2 pi / w rounded to whole tokens, so that a
-// pair repeats the same angles turn after turn. Works on scaled frequencies too; a pair that stands still stays.
-std::vector<double> resonance_inv_freq(std::span<const double> inv_freq);
-
-// HoPE, the high-frequency one (Chen et al. 2024, arXiv:2410.21216, "HoPE: A Novel Positional Encoding Without
-// Long-Term Decay"; not the hyperbolic or the hybrid one of the same name): the slow pairs, which never finish a turn
-// within trained_length, stand still and carry no position; the others keep their frequency. Throws
-// std::invalid_argument "[hope_inv_freq] ..." for a length not above 0.
-std::vector<double> hope_inv_freq(std::span<const double> inv_freq, double trained_length);
 
 // ReRoPE (Su 2023, kexue.fm/archives/9708): the distance that the rotation sees. Up to `window` tokens the true one,
 // beyond it `window`; Leaky ReRoPE goes on from there in steps of 1 / leak_factor. leak_factor 0 = ReRoPE itself.

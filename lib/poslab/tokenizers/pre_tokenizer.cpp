@@ -18,9 +18,9 @@ constexpr std::pair<std::string_view, PreTokenizer> names[] = {
     {"olmo", PreTokenizer::gpt2},        {"mpt", PreTokenizer::gpt2},
     {"smollm", PreTokenizer::digits},    {"starcoder", PreTokenizer::digits},
     {"refact", PreTokenizer::digits},    {"command-r", PreTokenizer::digits},
-    {"llama-bpe", PreTokenizer::llama3}, {"llama3", PreTokenizer::llama3},
-    {"llama-v3", PreTokenizer::llama3},  {"smaug-bpe", PreTokenizer::llama3},
-    {"dbrx", PreTokenizer::llama3},      {"qwen2", PreTokenizer::qwen2},
+    {"llama-bpe", PreTokenizer::llama_bpe}, {"llama3", PreTokenizer::llama_bpe},
+    {"llama-v3", PreTokenizer::llama_bpe},  {"smaug-bpe", PreTokenizer::llama_bpe},
+    {"dbrx", PreTokenizer::llama_bpe},      {"qwen2", PreTokenizer::qwen2},
     {"stablelm2", PreTokenizer::qwen2},  {"deepseek-r1-qwen", PreTokenizer::qwen2}};
 
 enum class Kind : std::uint8_t { letter, number, space, other };
@@ -161,7 +161,7 @@ void pre_tokenize(PreTokenizer kind, std::string_view text, std::vector<std::str
       for (std::string_view part : parts) pre_tokenize(PreTokenizer::gpt2, part, words);
       return;
     }
-    case PreTokenizer::llama3:
+    case PreTokenizer::llama_bpe:
       return cut(text, words, [](const Scanner& s, std::size_t i) { return s.llama3_word(i, 3); });
     case PreTokenizer::qwen2:
       return cut(text, words, [](const Scanner& s, std::size_t i) { return s.llama3_word(i, 1); });

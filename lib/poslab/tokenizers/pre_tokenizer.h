@@ -10,10 +10,10 @@
 namespace poslab {
 
 enum class PreTokenizer {
-  gpt2,    // 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-  digits,  // each \p{N} by itself, gpt2 on what is between
-  llama3,  // (?i:'s|...)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
-  qwen2    // llama3's with \p{N} one by one
+  gpt2,       // 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+  digits,     // each \p{N} by itself, gpt2 on what is between
+  llama_bpe,  // (?i:'s|...)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+  qwen2       // llama_bpe's with \p{N} one by one
 };
 
 // Absent: a name that is not known here.

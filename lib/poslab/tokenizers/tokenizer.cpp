@@ -149,7 +149,7 @@ class Encoder {
   }
 
   void encode_word(std::string_view word, std::vector<std::int64_t>& out) const {
-    if (v_.pre == PreTokenizer::llama3) {
+    if (v_.pre == PreTokenizer::llama_bpe) {
       std::string written;
       for (char c : word) written += byte_alphabet().text[static_cast<unsigned char>(c)];
       if (const std::int64_t whole = v_.find(written); whole >= 0 && v_.type(whole) == TokenType::normal) {

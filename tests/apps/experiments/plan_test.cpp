@@ -6,7 +6,7 @@
 
 #include "golden.h"
 #include "poslab/model_configs/hf_config.h"
-#include "poslab/rope/rope_ggml.h"
+#include "poslab/rope/ggml.h"
 #include "run_experiment.h"
 
 using namespace poslab;

@@ -7,12 +7,14 @@
 #include <fstream>
 
 #include "golden.h"
+#include "poslab/rope/scaling_formulas.h"
+#include "poslab/rope/scalings.h"
 
 using namespace poslab;
 
 namespace {
 
-const RopeFallbacks fallbacks{.rope_type = RopeType::yarn, .original_max_position_embeddings = 4096};
+const RopeFallbacks fallbacks{.rope_type = yarn_scaling, .original_max_position_embeddings = 4096};
 
 // A config.json that lives as long as the test.
 class ConfigFile {
@@ -60,7 +62,7 @@ nlohmann::json llama_config() {
 
 TEST_CASE("without anything: the example's own model") {
   const ResolvedRope r = resolve_rope({}, fallbacks);
-  CHECK(r.scaling.rope_type == RopeType::yarn);
+  CHECK(r.scaling.rope_type == yarn_scaling);
   CHECK(r.scaling.rope_theta == 10000);
   CHECK(r.scaling.rotary_dim == 128);
   CHECK(r.scaling.original_max_position_embeddings == 4096);
@@ -71,9 +73,10 @@ TEST_CASE("without anything: the example's own model") {
 
 TEST_CASE("an absent factor is max(1, seq_len / original length)") {
   RopeParams p;
-  for (const auto& [type, word] : words(RopeType{})) {
-    if (type == RopeType::default_ || type == RopeType::longrope) continue;
-    CAPTURE(word);
+  for (const Scaling* row : all_scalings) {
+    const RopeType type = *row;
+    if (!type->uses_factor || type == longrope_scaling) continue;
+    CAPTURE(type.word());
     p.rope_type = type;
     CHECK(resolve_rope(p, fallbacks, 32768).scaling.factor == 8);
     CHECK(resolve_rope(p, fallbacks, 1024).scaling.factor == 1);
@@ -122,15 +125,15 @@ TEST_CASE("the length of pre-training is never made up for a model that flags de
   RopeParams p;
   p.rope_theta = 500000;
   p.factor = 8;
-  for (RopeType type : {RopeType::yarn, RopeType::llama3, RopeType::dynamic, RopeType::ntk_by_parts}) {
+  for (RopeType type : {yarn_scaling, llama3_scaling, dynamic_scaling, ntk_by_parts_scaling}) {
     p.rope_type = type;
     CHECK(why_not(p).find("needs original_max_position_embeddings") != std::string::npos);
     CHECK(rope_type_left_out(p, fallbacks).find("needs original_max_position_embeddings") != std::string::npos);
   }
   // The others do not look at it for their frequencies: taken from the example, and said.
-  p.rope_type = RopeType::ntk;
+  p.rope_type = ntk_scaling;
   CHECK(mentions(resolve_rope(p, fallbacks).warnings, "4096"));
-  p.rope_type = RopeType::yarn;
+  p.rope_type = yarn_scaling;
   p.max_position_embeddings = 8192;
   CHECK(original_length(resolve_rope(p, fallbacks).scaling) == 8192);
 }
@@ -138,12 +141,13 @@ TEST_CASE("the length of pre-training is never made up for a model that flags de
 TEST_CASE("what a sweep over all types leaves out") {
   RopeParams p;
   std::vector<std::string> left_out;
-  for (const auto& [type, word] : words(RopeType{})) {
+  for (const Scaling* row : all_scalings) {
+    const RopeType type = *row;
     p.rope_type = type;
-    if (!rope_type_left_out(p, fallbacks).empty()) left_out.emplace_back(word);
+    if (!rope_type_left_out(p, fallbacks).empty()) left_out.emplace_back(type.word());
   }
   CHECK(left_out == std::vector<std::string>{"longrope"});
-  p.rope_type = RopeType::longrope;
+  p.rope_type = longrope_scaling;
   p.short_factor = std::vector<double>(64, 1.0);
   p.long_factor = std::vector<double>(64, 4.0);
   CHECK(rope_type_left_out(p, fallbacks).empty());
@@ -155,7 +159,7 @@ TEST_CASE("what a sweep over all types leaves out") {
   RopeParams pair;
   pair.head_dim = 2;
   pair.original_max_position_embeddings = 4096;
-  for (RopeType type : {RopeType::dynamic, RopeType::ntk}) {
+  for (RopeType type : {dynamic_scaling, ntk_scaling}) {
     pair.rope_type = type;
     CHECK(rope_type_left_out(pair, fallbacks).find("rotary_dim - 2") != std::string::npos);
   }
@@ -167,12 +171,12 @@ TEST_CASE("a model supplies what no flag gives") {
   RopeParams p;
   p.model = plain.path();
   ResolvedRope r = resolve_rope(p, fallbacks);
-  CHECK(r.scaling.rope_type == RopeType::default_);
+  CHECK(r.scaling.rope_type == default_scaling);
   CHECK(r.layout == RopeLayout::half);
   CHECK(r.target_length == 4096);
   CHECK_FALSE(r.seq_len);
 
-  p.rope_type = RopeType::yarn;
+  p.rope_type = yarn_scaling;
   r = resolve_rope(p, fallbacks, 32768);
   CHECK(r.scaling.factor == 8);
   p.rope_theta = 500000;
@@ -199,7 +203,7 @@ TEST_CASE("MLA: the softmax multiplier follows a factor given by flag") {
   CHECK(resolve_rope(p, fallbacks).softmax_multiplier == doctest::Approx(1.8738542070926265).epsilon(1e-14));
   p.factor = 16;
   CHECK(resolve_rope(p, fallbacks).softmax_multiplier == doctest::Approx(1.2772588722 * 1.2772588722).epsilon(1e-9));
-  p.rope_type = RopeType::default_;
+  p.rope_type = default_scaling;
   CHECK(resolve_rope(p, fallbacks).softmax_multiplier == 1);
 }
 

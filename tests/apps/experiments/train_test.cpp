@@ -11,6 +11,7 @@
 #include "poslab/models/checkpoint.h"
 #include "poslab/models/corpus.h"
 #include "poslab/models/trainer.h"
+#include "poslab/rope/scalings.h"
 #include "run_experiment.h"
 #include "scratch.h"
 
@@ -132,7 +133,7 @@ TEST_CASE("a checkpoint is fine-tuned for longer texts") {
                                  {"rope_type", std::string("yarn")},
                                  {"steps", std::int64_t{2}}}));
   const TransformerConfig config = load_checkpoint<float>(scratch.path("long")).model.config();
-  CHECK(config.rope.rope_type == RopeType::yarn);
+  CHECK(config.rope.rope_type == yarn_scaling);
   CHECK(config.rope.factor == 4.0);
   CHECK(config.rope.original_max_position_embeddings == 16.0);
   CHECK(config.max_position_embeddings == 64);

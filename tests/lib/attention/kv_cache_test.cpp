@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "golden.h"
+#include "poslab/rope/scalings.h"
 
 using namespace poslab;
 
@@ -24,11 +25,11 @@ RopeScaling scaling_of(const nlohmann::json& config) {
     s.original_max_position_embeddings = config["original_max_position_embeddings"].get<double>();
   }
   if (method["type"] == "dynamic") {
-    s.rope_type = RopeType::dynamic;
+    s.rope_type = dynamic_scaling;
     s.factor = method["factor"].get<double>();
   } else {
     REQUIRE(method["type"] == "longrope");
-    s.rope_type = RopeType::longrope;
+    s.rope_type = longrope_scaling;
     s.short_factor = method["short_factor"].get<std::vector<double>>();
     s.long_factor = method["long_factor"].get<std::vector<double>>();
   }
@@ -52,7 +53,7 @@ TEST_CASE("RopeState follows transformers through a sequence of passes") {
       // Upstream computes in f32.
       for (std::size_t i = 0; i < expected.size(); ++i) CHECK(std::abs(f.inv_freq[i] / expected[i] - 1) < 2e-6);
       CHECK(f.attention_factor == doctest::Approx(step["attention_scaling"].get<double>()).epsilon(1e-6));
-      if (scaling.rope_type == RopeType::dynamic) CHECK(state.length() == step["max_seq_len_cached"].get<double>());
+      if (scaling.rope_type == dynamic_scaling) CHECK(state.length() == step["max_seq_len_cached"].get<double>());
       ++checked;
     }
   }

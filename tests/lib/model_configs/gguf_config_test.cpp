@@ -8,6 +8,7 @@
 
 #include "gguf_bytes.h"
 #include "poslab/model_configs/config_differences.h"
+#include "poslab/rope/scalings.h"
 #include "scratch.h"
 #include "shared_files.h"
 
@@ -58,7 +59,7 @@ TEST_CASE("gguf config: Llama as GGUF stores it") {
   CHECK(layer.rope.head_dim == 8);
   CHECK(layer.rope.rotary_dim == 8);
   CHECK(layer.rope.rope_theta == 5e5);
-  CHECK(layer.rope.rope_type == RopeType::default_);
+  CHECK(layer.rope.rope_type == default_scaling);
   CHECK(c.n_heads == 4);
   CHECK(c.n_kv_heads == 2);
   CHECK(c.trained_length == 64);
@@ -77,12 +78,12 @@ TEST_CASE("gguf config: the architecture decides the layout, keys the width") {
 
 TEST_CASE("gguf config: scalings, with ggml's meaning of the attention factor") {
   const ModelConfig linear = read(model().f32("llama.rope.scaling.factor", 4));
-  CHECK(linear.layers[0].rope.rope_type == RopeType::linear);
+  CHECK(linear.layers[0].rope.rope_type == linear_scaling);
   CHECK(linear.layers[0].rope.factor == 4);
   CHECK(read(model().f32("llama.rope.scale_linear", 2)).layers[0].rope.factor == 2);
   CHECK(read(model().string("llama.rope.scaling.type", "none").f32("llama.rope.scaling.factor", 4))
             .layers[0]
-            .rope.rope_type == RopeType::default_);
+            .rope.rope_type == default_scaling);
 
   const ModelConfig yarn = read(model()
                                     .string("llama.rope.scaling.type", "yarn")
@@ -91,7 +92,7 @@ TEST_CASE("gguf config: scalings, with ggml's meaning of the attention factor") 
                                     .f32("llama.rope.scaling.attn_factor", 0.5F)
                                     .f32("llama.rope.scaling.yarn_beta_fast", 16));
   const RopeScaling& rope = yarn.layers[0].rope;
-  CHECK(rope.rope_type == RopeType::yarn);
+  CHECK(rope.rope_type == yarn_scaling);
   CHECK(rope.original_max_position_embeddings == 16);
   CHECK(rope.beta_fast == 16);
   CHECK(rope_frequencies(rope).attention_factor == doctest::Approx(0.5 * (1 + 0.1 * std::log(4))).epsilon(1e-15));
@@ -158,7 +159,7 @@ TEST_CASE("gguf config: Gemma 3 has two bases; GPT-2 a table; BLOOM ALiBi") {
   CHECK(layer_positions(gemma, "full_attention").rope.rope_theta == 1e6);
   CHECK(layer_positions(gemma, "full_attention").rope.factor == 8);
   CHECK(layer_positions(gemma, "sliding_attention").rope.rope_theta == 1e4);
-  CHECK(layer_positions(gemma, "sliding_attention").rope.rope_type == RopeType::default_);
+  CHECK(layer_positions(gemma, "sliding_attention").rope.rope_type == default_scaling);
   const ModelConfig gpt2 = read(model("gpt2").floats("position_embd.weight", {2, 3}, {1, 2, 3, 4, 5, 6}));
   CHECK(gpt2.layers[0].encoding == ModelEncoding::learned);
   CHECK(gpt2.table_limit == 3);
@@ -192,8 +193,8 @@ TEST_CASE("gguf config: windows, and which layers have one") {
         "2 of 3 <- gemma3n.attention.sliding_window_pattern");
   CHECK(read(model("gemma3")).layers.size() == 1);
   const ModelConfig olmo = read(windowed("olmo2").f32("olmo2.rope.scaling.factor", 4));
-  CHECK(layer_positions(olmo, "full_attention").rope.rope_type == RopeType::linear);
-  CHECK(layer_positions(olmo, "sliding_attention").rope.rope_type == RopeType::default_);
+  CHECK(layer_positions(olmo, "full_attention").rope.rope_type == linear_scaling);
+  CHECK(layer_positions(olmo, "sliding_attention").rope.rope_type == default_scaling);
   CHECK(read(model("olmo2")).layers.size() == 1);
   // Without RoPE in the layers that see everything, or in every fourth.
   const ModelConfig cohere = read(windowed("cohere2"));

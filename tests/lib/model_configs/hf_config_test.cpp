@@ -14,6 +14,7 @@
 
 #include "golden.h"
 #include "poslab/model_configs/presets.h"
+#include "poslab/rope/scalings.h"
 
 using namespace poslab;
 using nlohmann::json;
@@ -172,12 +173,12 @@ TEST_CASE("hf_config: three spellings of one model give one table") {
 TEST_CASE("hf_config: type and rope_type, and keys that nobody reads") {
   const ModelConfig same = model_config(
       llama({{"rope_scaling", {{"type", "linear"}, {"rope_type", "linear"}, {"factor", 4}, {"foo", 1}}}}), "c");
-  CHECK(same.layers.front().rope.rope_type == RopeType::linear);
+  CHECK(same.layers.front().rope.rope_type == linear_scaling);
   CHECK(same.ignored == std::vector<std::string>{"rope_scaling.foo"});
   CHECK(any_has(same.warnings, "rope_scaling.foo has no effect"));
   const ModelConfig different =
       model_config(llama({{"rope_scaling", {{"type", "linear"}, {"rope_type", "dynamic"}, {"factor", 4}}}}), "c");
-  CHECK(different.layers.front().rope.rope_type == RopeType::dynamic);
+  CHECK(different.layers.front().rope.rope_type == dynamic_scaling);
   CHECK(any_has(different.warnings, "rope_type wins"));
 }
 
@@ -258,9 +259,9 @@ TEST_CASE("hf_config: sets by layer type") {
   const json olmo = {
       {"model_type", "olmo3"}, {"max_position_embeddings", 65536}, {"rope_theta", 123}, {"rope_scaling", yarn}};
   CHECK(layer(olmo, "full_attention").rope.rope_theta == 123);
-  CHECK(layer(olmo, "full_attention").rope.rope_type == RopeType::yarn);
+  CHECK(layer(olmo, "full_attention").rope.rope_type == yarn_scaling);
   CHECK(layer(olmo, "sliding_attention").rope.rope_theta == 500000);
-  CHECK(layer(olmo, "sliding_attention").rope.rope_type == RopeType::default_);
+  CHECK(layer(olmo, "sliding_attention").rope.rope_type == default_scaling);
 
   CHECK(layer({{"model_type", "mimo_v2_flash"}}, "sliding_attention").rope.rope_theta == 1e4);
   CHECK(layer({{"model_type", "mimo_v2_flash"}}, "sliding_attention").rope.rotary_dim == 64);
@@ -269,7 +270,7 @@ TEST_CASE("hf_config: sets by layer type") {
   CHECK(layer({{"model_type", "gemma3_text"}}, "sliding_attention").rope.rope_theta == 1e4);
   // The full set starts out as {"rope_type": "default"}, so that the older `type` never counts.
   const json older = {{"model_type", "gemma3_text"}, {"rope_scaling", {{"type", "linear"}, {"factor", 8}}}};
-  CHECK(layer(older, "full_attention").rope.rope_type == RopeType::default_);
+  CHECK(layer(older, "full_attention").rope.rope_type == default_scaling);
 
   // Gemma 3's own spelling: scaling must not reach the sliding layers; the part for text is found.
   const json multimodal = {{"model_type", "gemma3"},
@@ -279,7 +280,7 @@ TEST_CASE("hf_config: sets by layer type") {
                              {"hidden_size", 2560},
                              {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}}}};
   CHECK(layer(multimodal, "full_attention").rope.factor == 8);
-  CHECK(layer(multimodal, "sliding_attention").rope.rope_type == RopeType::default_);
+  CHECK(layer(multimodal, "sliding_attention").rope.rope_type == default_scaling);
   CHECK(fact(layer(multimodal, "full_attention"), "factor").source == "text_config.rope_scaling.factor");
 
   const ModelConfig command_r7b = model_config({{"model_type", "cohere2"}}, "c");
@@ -308,7 +309,7 @@ TEST_CASE("hf_config: classes with rules of their own") {
   CHECK(has(error_of(phi3), "original_max_position_embeddings is missing, which type su needs"));
   phi3["rope_scaling"]["type"] = "yarn";
   phi3["max_position_embeddings"] = 131072;
-  CHECK(rope(phi3).rope_type == RopeType::longrope);
+  CHECK(rope(phi3).rope_type == longrope_scaling);
   CHECK(rope(phi3).factor == 32);
 
   json phimoe = {{"model_type", "phimoe"},
@@ -319,7 +320,7 @@ TEST_CASE("hf_config: classes with rules of their own") {
   CHECK(rope_frequencies(rope(phimoe)).attention_factor == doctest::Approx(1.1902380714238083).epsilon(1e-14));
 
   const json vl = {{"model_type", "qwen2_vl"}, {"rope_scaling", {{"type", "mrope"}, {"mrope_section", {16, 24, 24}}}}};
-  CHECK(rope(vl).rope_type == RopeType::default_);
+  CHECK(rope(vl).rope_type == default_scaling);
   CHECK(fact(model_config(vl, "c").layers.front(), "mrope_section").value == "[16,24,24]");
   CHECK(model_config(vl, "c").ignored.empty());
 

@@ -10,6 +10,7 @@
 
 #include "golden.h"
 #include "poslab/formats/safetensors.h"
+#include "poslab/rope/scalings.h"
 #include "scratch.h"
 
 using namespace poslab;
@@ -107,13 +108,13 @@ TEST_CASE("every kind of model comes back as it was saved") {
 
 TEST_CASE("scaled frequencies come back as they were saved") {
   const Scratch scratch;
-  for (RopeType type : {RopeType::linear, RopeType::ntk, RopeType::dynamic, RopeType::yarn, RopeType::llama3,
-                        RopeType::longrope, RopeType::proportional}) {
+  for (RopeType type : {linear_scaling, ntk_scaling, dynamic_scaling, yarn_scaling, llama3_scaling, longrope_scaling,
+                        proportional_scaling}) {
     CAPTURE(to_word(type));
     TransformerConfig config = tiny(PositionEncoding::rope, NormKind::rms_norm, MlpKind::swiglu, false);
     config.rope.rope_type = type;
     config.rope.factor = 4;
-    config.rope.original_max_position_embeddings = type == RopeType::dynamic ? 20 : 5;
+    config.rope.original_max_position_embeddings = type == dynamic_scaling ? 20 : 5;
     config.rope.max_position_embeddings = 20;
     config.rope.short_factor = config.rope.long_factor = {1, 1.5, 2, 3};
     config.rope.partial_rotary_factor = 0.5;
@@ -124,7 +125,7 @@ TEST_CASE("scaled frequencies come back as they were saved") {
     CHECK(saved.attention_factor == read.attention_factor);
   }
   TransformerConfig config = tiny(PositionEncoding::rope, NormKind::rms_norm, MlpKind::swiglu, false);
-  config.rope.rope_type = RopeType::ntk_by_parts;
+  config.rope.rope_type = ntk_by_parts_scaling;
   CHECK_THROWS_AS(config_json(config, {}, "float32"), std::invalid_argument);
 }
 
@@ -191,7 +192,7 @@ TEST_CASE("a folder has one writer, and what fails leaves the old checkpoint") {
     // A leftover of a killed run is no obstacle, and a save that fails leaves the checkpoint.
     fs::create_directory(folder + ".partial");
     std::ofstream(folder + ".partial/config.json") << "half";
-    config.rope.rope_type = RopeType::ntk_by_parts;
+    config.rope.rope_type = ntk_by_parts_scaling;
     CHECK_THROWS_AS(first.save<float>(Transformer<float>(config), {}, nullptr), std::invalid_argument);
   }
   CHECK(load_checkpoint<float>(folder).notes.at("kept") == "yes");

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "poslab/rope/scalings.h"
 #include "small_transformer.h"
 
 using namespace poslab;
@@ -193,14 +194,14 @@ TEST_CASE("mean and standard error in closed form") {
 TEST_CASE("the trained length and the frequencies of before any stretching") {
   TransformerConfig c = tiny(PositionEncoding::rope);
   c.max_position_embeddings = 64;
-  c.rope.rope_type = RopeType::yarn;
+  c.rope.rope_type = yarn_scaling;
   c.rope.factor = 4;
   c.rope.original_max_position_embeddings = 16;
   CHECK(trained_length(c) == 16);
   const auto plain = rope_frequencies(plain_rope(8));
   CHECK(unscaled_frequencies(c)->inv_freq == plain.inv_freq);
   CHECK(unscaled_frequencies(c)->attention_factor == 1);
-  c.rope.rope_type = RopeType::proportional;
+  c.rope.rope_type = proportional_scaling;
   c.rope.partial_rotary_factor = 0.5;
   CHECK(unscaled_frequencies(c)->inv_freq == std::vector<double>{1, plain.inv_freq[1], 0, 0});
   c.encoding = PositionEncoding::alibi;

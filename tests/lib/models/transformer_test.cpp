@@ -13,6 +13,7 @@
 
 #include "golden.h"
 #include "poslab/models/adamw.h"
+#include "poslab/rope/scalings.h"
 
 using namespace poslab;
 
@@ -65,7 +66,7 @@ TransformerConfig config_of(const nlohmann::json& json, bool llama) {
   c.encoding = method == "nope" ? PositionEncoding::none : from_word<PositionEncoding>(method);
   if (llama && json["position"].value("layout", "half") == "interleaved") c.layout = RopeLayout::interleaved;
   if (llama && json["position"].contains("scaling")) {
-    c.rope.rope_type = RopeType::yarn;
+    c.rope.rope_type = yarn_scaling;
     c.rope.factor = 4;
     c.rope.original_max_position_embeddings = 8;
   }

@@ -13,6 +13,7 @@
 #include "golden.h"
 #include "poslab/core/element_type.h"
 #include "poslab/probe/inference.h"
+#include "poslab/rope/scalings.h"
 
 using namespace poslab;
 
@@ -143,7 +144,7 @@ Engine with(Engine engine, const std::function<void(Engine&)>& slip) {
 std::vector<Case> cases(int d) {
   std::vector<Case> all;
 
-  Case base{"base 500000", scaling_of(RopeType::default_, d, 500000), d, {.inv_freq = plain(d, 500000)}, {}};
+  Case base{"base 500000", scaling_of(default_scaling, d, 500000), d, {.inv_freq = plain(d, 500000)}, {}};
   const Engine e = base.right;
   base.wrong = {{"pairing swapped", with(e, [](Engine& x) { x.half = false; })},
                 {"base default used", {.inv_freq = plain(d, 10000)}},
@@ -159,7 +160,7 @@ std::vector<Case> cases(int d) {
                  })}};
   all.push_back(base);
 
-  Case partial{"partial", scaling_of(RopeType::default_, d, 1e6), d / 2, {.inv_freq = plain(d / 2, 1e6)}, {}};
+  Case partial{"partial", scaling_of(default_scaling, d, 1e6), d / 2, {.inv_freq = plain(d / 2, 1e6)}, {}};
   partial.scaling.rotary_dim = d / 2;
   std::vector<double> wide = plain(d, 1e6);
   partial.wrong.push_back({"partial rotation ignored", {.inv_freq = wide}});
@@ -169,14 +170,14 @@ std::vector<Case> cases(int d) {
 
   std::vector<double> slowed = plain(d, 1e6);
   for (double& w : slowed) w /= 8;
-  Case linear{"linear", scaling_of(RopeType::linear, d, 1e6), d, {.inv_freq = slowed}, {}};
+  Case linear{"linear", scaling_of(linear_scaling, d, 1e6), d, {.inv_freq = slowed}, {}};
   linear.scaling.factor = 8;
   linear.wrong = {{"linear factor missing", {.inv_freq = plain(d, 1e6)}}};
   all.push_back(linear);
 
   const double af = 0.1 * std::log(16) + 1;
   const std::vector<double> w = yarn(d, 500000, 16, 4096, true);
-  Case y{"yarn", scaling_of(RopeType::yarn, d, 500000), d, {.inv_freq = w, .attention_factor = af}, {}};
+  Case y{"yarn", scaling_of(yarn_scaling, d, 500000), d, {.inv_freq = w, .attention_factor = af}, {}};
   y.scaling.factor = 16;
   y.scaling.original_max_position_embeddings = 4096;
   y.scaling.max_position_embeddings = 65536;
@@ -198,7 +199,7 @@ std::vector<Case> cases(int d) {
   fine.scaling.truncate = false;
   all.push_back(fine);
 
-  Case llama{"llama3", scaling_of(RopeType::llama3, d, 500000), d, {.inv_freq = llama3(d, 500000, 8, 8192)}, {}};
+  Case llama{"llama3", scaling_of(llama3_scaling, d, 500000), d, {.inv_freq = llama3(d, 500000, 8, 8192)}, {}};
   llama.scaling.factor = 8;
   llama.scaling.original_max_position_embeddings = 8192;
   llama.scaling.max_position_embeddings = 131072;
@@ -206,7 +207,7 @@ std::vector<Case> cases(int d) {
                  {"original length wrong", {.inv_freq = llama3(d, 500000, 8, 131072)}}};
   all.push_back(llama);
 
-  Case longrope{"longrope", scaling_of(RopeType::longrope, d, 10000), d, {}, {}};
+  Case longrope{"longrope", scaling_of(longrope_scaling, d, 10000), d, {}, {}};
   longrope.scaling.factor = 32;
   longrope.scaling.original_max_position_embeddings = 4096;
   longrope.right.attention_factor = std::sqrt(1 + std::log(32) / std::log(4096));
@@ -253,7 +254,7 @@ TEST_CASE("probe: every named mistake is recovered, and right engines are never 
 TEST_CASE("probe: without a word about what was meant, the parameters come from the data alone") {
   for (int d : {64, 128}) {
     for (const Case& c : cases(d)) {
-      if (c.scaling.rope_type == RopeType::longrope) continue;  // a factor of its own for each pair
+      if (c.scaling.rope_type == longrope_scaling) continue;  // a factor of its own for each pair
       for (DType dtype : {DType::f32, DType::bf16}) {
         CAPTURE(d);
         CAPTURE(c.model);
@@ -270,7 +271,7 @@ TEST_CASE("probe: without a word about what was meant, the parameters come from 
         CHECK(to_word(h.scaling.rope_type) == to_word(c.scaling.rope_type));
         CHECK(h.scaling.factor == c.scaling.factor);
         CHECK(std::abs(found.model.cos_gain - c.right.attention_factor) < 1e-9);
-        if (c.scaling.rope_type == RopeType::yarn) CHECK(h.scaling.truncate == c.scaling.truncate);
+        if (c.scaling.rope_type == yarn_scaling) CHECK(h.scaling.truncate == c.scaling.truncate);
       }
     }
   }
@@ -361,13 +362,10 @@ TEST_CASE("probe: ggml's rotations") {
     const double factor = c["attn_factor"].get<double>() * (ext != 0 ? 1 + 0.1 * std::log(k) : 1.0);
     CHECK(std::abs(found.model.cos_gain - factor) < 1e-6);
     const bool llama = !c["freq_factors"].empty();
-    const RopeType type = llama      ? RopeType::llama3
-                          : ext != 0 ? RopeType::yarn
-                          : k > 1    ? RopeType::linear
-                                     : RopeType::default_;
+    const RopeType type = llama ? llama3_scaling : ext != 0 ? yarn_scaling : k > 1 ? linear_scaling : default_scaling;
     CHECK(to_word(h.scaling.rope_type) == to_word(type));
-    if (type == RopeType::yarn || type == RopeType::linear) CHECK(h.scaling.factor == k);
-    if (type == RopeType::yarn || type == RopeType::llama3) {
+    if (type == yarn_scaling || type == linear_scaling) CHECK(h.scaling.factor == k);
+    if (type == yarn_scaling || type == llama3_scaling) {
       CHECK(h.scaling.original_max_position_embeddings == c["n_ctx_orig"].get<double>());
     }
     if (ext == 0.5) CHECK(h.detail == "ggml's ext_factor 0.5");
@@ -382,7 +380,7 @@ TEST_CASE("probe: what no implementation does gets no confident guess") {
   ProbeQuestion nothing;
   nothing.head_dim = d;
   const auto refuses = [&](const Dump& dump, const std::string& mistake = std::string(unexplained)) {
-    for (const ProbeQuestion& question : {nothing, meant(scaling_of(RopeType::default_, d, 10000), d)}) {
+    for (const ProbeQuestion& question : {nothing, meant(scaling_of(default_scaling, d, 10000), d)}) {
       const ProbeFinding found = ask(dump, question);
       CHECK(found.verdict == ProbeVerdict::mismatch);
       CHECK(found.mistake == mistake);
@@ -430,7 +428,7 @@ TEST_CASE("probe: the usual roundings of a right engine are no mistake, far out 
         }
       }
       dump.dump.output = dump.output;
-      const ProbeFinding found = ask(dump, meant(scaling_of(RopeType::default_, d, theta), d));
+      const ProbeFinding found = ask(dump, meant(scaling_of(default_scaling, d, theta), d));
       CHECK(found.verdict == ProbeVerdict::match);
       // Whether powf or pow made the frequencies hardly shows; a running product does.
       const std::string& profile = found.profile;
@@ -443,7 +441,7 @@ TEST_CASE("probe: the usual roundings of a right engine are no mistake, far out 
 
 TEST_CASE("probe: a short dump says what it cannot rule out") {
   const int d = 64;
-  const ProbeQuestion question = meant(scaling_of(RopeType::default_, d, 500000), d);
+  const ProbeQuestion question = meant(scaling_of(default_scaling, d, 500000), d);
   const Engine right{.inv_freq = plain(d, 500000)};
   const ProbeFinding origin = ask(run(right, d, {0}, 4, DType::f32), question);
   CHECK(origin.verdict == ProbeVerdict::undecided);
@@ -452,7 +450,7 @@ TEST_CASE("probe: a short dump says what it cannot rule out") {
         origin.not_ruled_out.end());
 
   // At position 1 in bf16 the pairs that the scaling slows down do not visibly rotate.
-  RopeScaling s = scaling_of(RopeType::llama3, d, 500000);
+  RopeScaling s = scaling_of(llama3_scaling, d, 500000);
   s.factor = 8;
   s.original_max_position_embeddings = 131072;
   const ProbeFinding first = ask(run({.inv_freq = llama3(d, 500000, 8, 131072)}, d, {1}, 1, DType::bf16), meant(s, d));
@@ -467,7 +465,7 @@ TEST_CASE("probe: a short dump says what it cannot rule out") {
 
 TEST_CASE("probe: frequencies and tables as an engine has them") {
   const int d = 128;
-  RopeScaling s = scaling_of(RopeType::llama3, d, 500000);
+  RopeScaling s = scaling_of(llama3_scaling, d, 500000);
   s.factor = 8;
   s.original_max_position_embeddings = 8192;
   const ProbeQuestion question = meant(s, d);
@@ -514,7 +512,7 @@ TEST_CASE("probe: one wrong place among thousands is a mismatch, and is found") 
   std::vector<double> positions;
   for (int p = 0; p < 400; ++p) positions.push_back(p);
   positions.push_back(131071);
-  const ProbeQuestion question = meant(scaling_of(RopeType::default_, d, 500000), d);
+  const ProbeQuestion question = meant(scaling_of(default_scaling, d, 500000), d);
   const Engine right{.inv_freq = plain(d, 500000)};
   CHECK(ask(run(right, d, positions, 3, DType::f32), question).verdict == ProbeVerdict::match);
 
@@ -549,7 +547,7 @@ TEST_CASE("probe: results do not depend on the number of threads") {
   std::vector<double> positions;
   for (int p = 0; p < 300; ++p) positions.push_back(p);
   const Dump d = run({.inv_freq = plain(64, 20000)}, 64, positions, 3, DType::f32);
-  const ProbeQuestion question = meant(scaling_of(RopeType::default_, 64, 10000), 64);
+  const ProbeQuestion question = meant(scaling_of(default_scaling, 64, 10000), 64);
   const ProbeFinding one = examine(d.dump, question, 1), three = examine(d.dump, question, 3);
   CHECK(one.mistake == three.mistake);
   CHECK(one.meant->place_ratio == three.meant->place_ratio);

@@ -22,29 +22,6 @@ TEST_CASE("xPos: the slow pairs fade least, a query's and a key's scales make th
   CHECK_THROWS_AS(xpos_decay(8, 1, 0), std::invalid_argument);
 }
 
-TEST_CASE("Resonance: whole wavelengths, so that angles repeat turn after turn") {
-  const auto inv_freq = rope_inv_freq(128, 10000);
-  const auto rounded = resonance_inv_freq(inv_freq);
-  const auto anchors = golden("analytic_anchors.json");
-  for (const auto& row : anchors.at("resonance_first16")) {
-    const auto i = row.at("i").get<std::size_t>();
-    CHECK(2 * std::numbers::pi / inv_freq[i] == doctest::Approx(row.at("lambda").get<double>()).epsilon(1e-5));
-    const auto wavelength = row.at("rounded").get<double>();
-    CHECK(2 * std::numbers::pi / rounded[i] == doctest::Approx(wavelength).epsilon(1e-14));
-    CHECK(std::cos((5 + 7 * wavelength) * rounded[i]) == doctest::Approx(std::cos(5 * rounded[i])).epsilon(1e-12));
-  }
-  CHECK(resonance_inv_freq(std::vector<double>{0.0})[0] == 0);
-}
-
-TEST_CASE("HoPE: pairs that never finish a turn in training stand still") {
-  const auto inv_freq = rope_inv_freq(128, 10000);
-  const auto kept = hope_inv_freq(inv_freq, 4096);
-  // Llama-2's critical pair is 46 (analytic_anchors.json).
-  for (std::size_t i = 0; i < 46; ++i) CHECK(kept[i] == inv_freq[i]);
-  for (std::size_t i = 46; i < 64; ++i) CHECK(kept[i] == 0);
-  CHECK_THROWS_AS(hope_inv_freq(inv_freq, 0), std::invalid_argument);
-}
-
 TEST_CASE("ReRoPE: no distance beyond the window; leaky ones go on slowly") {
   CHECK(rerope_distance(0, 512) == 0);
   CHECK(rerope_distance(511, 512) == 511);

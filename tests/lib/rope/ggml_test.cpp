@@ -1,4 +1,4 @@
-#include "poslab/rope/rope_ggml.h"
+#include "poslab/rope/ggml.h"
 
 #include <doctest/doctest.h>
 
@@ -6,6 +6,7 @@
 
 #include "golden.h"
 #include "poslab/rope/rope.h"
+#include "poslab/rope/scalings.h"
 
 using namespace poslab;
 using nlohmann::json;
@@ -72,11 +73,12 @@ TEST_CASE("ggml's parameters for a Hugging Face set turn as that set does") {
   s.factor = 8;
   s.short_factor.assign(64, 1.5);
   s.long_factor.assign(64, 6);
-  for (const auto& [type, word] : words(RopeType{})) {
-    CAPTURE(word);
+  for (const Scaling* row : all_scalings) {
+    const RopeType type = *row;
+    CAPTURE(type.word());
     s.rope_type = type;
     const std::optional<GgmlRope> ggml = to_ggml(s, 30000);
-    if (type == RopeType::ntk_by_parts || type == RopeType::proportional) {
+    if (type == ntk_by_parts_scaling || type == proportional_scaling || type == hope_scaling) {
       CHECK_FALSE(ggml);
       continue;
     }
@@ -88,7 +90,7 @@ TEST_CASE("ggml's parameters for a Hugging Face set turn as that set does") {
       CHECK(got.inv_freq[i] == doctest::Approx(want.inv_freq[i]).epsilon(1e-13));
     }
   }
-  s.rope_type = RopeType::yarn;
+  s.rope_type = yarn_scaling;
   s.attention_factor = 1.0;  // Hugging Face: the value itself; ggml: times 1 + 0.1 ln 8
   CHECK(to_ggml(s)->attn_factor == doctest::Approx(1 / 1.2079441541679836).epsilon(1e-14));
   CHECK(to_ggml(s)->freq_scale == 0.125);

@@ -1,4 +1,4 @@
-#include "poslab/rope/rope_scaling.h"
+#include "poslab/rope/scaling.h"
 
 #include <doctest/doctest.h>
 
@@ -9,8 +9,10 @@
 
 #include "golden.h"
 #include "poslab/core/random.h"
+#include "poslab/rope/hf_f32.h"
 #include "poslab/rope/rope.h"
-#include "poslab/rope/rope_hf_f32.h"
+#include "poslab/rope/scaling_formulas.h"
+#include "poslab/rope/scalings.h"
 
 using namespace poslab;
 using nlohmann::json;
@@ -75,9 +77,15 @@ RopeScaling make(RopeType type, double theta, std::int64_t dim, double original,
 
 std::vector<double> multipliers(const RopeScaling& s, std::optional<std::int64_t> seq_len = std::nullopt) {
   std::vector<double> out = rope_frequencies(s, seq_len).inv_freq;
-  const std::vector<double> plain = default_frequencies(s).inv_freq;
+  const std::vector<double> plain = plain_inv_freq(s.rotary_dim, s.rope_theta);
   for (std::size_t i = 0; i < out.size(); ++i) out[i] /= plain[i];
   return out;
+}
+
+std::vector<RopeType> every_type() {
+  std::vector<RopeType> types;
+  for (const Scaling* row : all_scalings) types.push_back(*row);
+  return types;
 }
 
 }  // namespace
@@ -137,7 +145,7 @@ TEST_CASE("dynamic and longrope follow the length as upstream's stateful caches 
       const auto expected = step.at("inv_freq").get<std::vector<double>>();
       const RopeScaling s = resolved(config, parameters, expected.size());
       // dynamic keeps the longest length it has seen until a forward below the trained length resets it.
-      const bool dynamic = s.rope_type == RopeType::dynamic;
+      const bool dynamic = s.rope_type == dynamic_scaling;
       const auto length = step.at(dynamic ? "max_seq_len_cached" : "seq_len").get<std::int64_t>();
       CAPTURE(length);
       const RopeFrequencies got = rope_frequencies(s, length);
@@ -161,11 +169,11 @@ TEST_CASE("bases of the NTK formulas") {
   }
   for (const json& row : anchors.at("dyn_ntk_base")) {
     const RopeScaling s =
-        make(RopeType::dynamic, 10000, 128, row.at("Lmax").get<double>(), row.at("factor").get<double>());
+        make(dynamic_scaling, 10000, 128, row.at("Lmax").get<double>(), row.at("factor").get<double>());
     CHECK(relative_error(dynamic_theta(s, row.at("seq").get<std::int64_t>()), row.at("base").get<double>()) <= 1e-12);
   }
   // As loaded, and below the trained length, the base is the model's own.
-  const RopeScaling s = make(RopeType::dynamic, 10000, 128, 2048, 2);
+  const RopeScaling s = make(dynamic_scaling, 10000, 128, 2048, 2);
   CHECK(dynamic_theta(s) == 10000);
   CHECK(dynamic_theta(s, 10) == 10000);
   CHECK(dynamic_theta(s, 4096) == doctest::Approx(30527.74).epsilon(1e-6));
@@ -199,7 +207,7 @@ TEST_CASE("the critical pair and the critical base") {
 TEST_CASE("YaRN's ramp of the code and of the paper") {
   const json anchors = golden("analytic_anchors.json");
   for (const json& row : anchors.at("yarn")) {
-    RopeScaling s = make(RopeType::yarn, row.at("base").get<double>(), row.at("d").get<std::int64_t>(),
+    RopeScaling s = make(yarn_scaling, row.at("base").get<double>(), row.at("d").get<std::int64_t>(),
                          row.at("L").get<double>(), row.at("s").get<double>());
     const YarnRange range = yarn_range(s);
     CHECK(range.low == row.at("low").get<double>());
@@ -213,9 +221,9 @@ TEST_CASE("YaRN's ramp of the code and of the paper") {
       REQUIRE(got.size() == expected.size());
       for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i] == doctest::Approx(expected[i]).epsilon(1e-5));
     }
-    s.rope_type = RopeType::ntk_by_parts;
+    s.rope_type = ntk_by_parts_scaling;
     const RopeFrequencies parts = rope_frequencies(s);
-    s.rope_type = RopeType::yarn;
+    s.rope_type = yarn_scaling;
     CHECK(parts.inv_freq == rope_frequencies(s).inv_freq);
     CHECK(parts.attention_factor == 1);
   }
@@ -225,7 +233,7 @@ TEST_CASE("YaRN's ramp of the code and of the paper") {
 }
 
 TEST_CASE("YaRN as gpt-oss sets it: no rounding, the last clamp at dim - 1, the factor outside the power") {
-  RopeScaling s = make(RopeType::yarn, 150000, 64, 4096, 32);
+  RopeScaling s = make(yarn_scaling, 150000, 64, 4096, 32);
   CHECK(yarn_range(s).low == 8);
   CHECK(yarn_range(s).high == 18);
   CHECK(rope_frequencies(s).inv_freq[17] == doctest::Approx(2.279478e-4).epsilon(1e-6));
@@ -234,14 +242,14 @@ TEST_CASE("YaRN as gpt-oss sets it: no rounding, the last clamp at dim - 1, the 
   CHECK(yarn_range(s).high == doctest::Approx(17.398025).epsilon(1e-7));
   CHECK(rope_frequencies(s).inv_freq[17] == doctest::Approx(1.293187e-4).epsilon(1e-6));
   CHECK(rope_frequencies(s).inv_freq[20] == doctest::Approx(1.818834e-5).epsilon(1e-6));
-  s = make(RopeType::yarn, 10000, 64, 131072, 8);
+  s = make(yarn_scaling, 10000, 64, 131072, 8);
   CHECK(yarn_range(s).high == 35);
   s.truncate = false;
   CHECK(yarn_range(s).high == doctest::Approx(34.5546).epsilon(1e-5));
 }
 
 TEST_CASE("YaRN's attention factor: given ones replace, 0 counts, the ratio needs both mscales") {
-  RopeScaling s = make(RopeType::yarn, 10000, 128, 4096, 128);
+  RopeScaling s = make(yarn_scaling, 10000, 128, 4096, 128);
   CHECK(yarn_attention_factor(s) == doctest::Approx(1.485203).epsilon(1e-6));
   s.factor = 64;
   CHECK(yarn_attention_factor(s) == doctest::Approx(1.4158883).epsilon(1e-7));
@@ -265,12 +273,12 @@ TEST_CASE("YaRN's attention factor: given ones replace, 0 counts, the ratio need
 TEST_CASE("Llama 3's pairs kept, blended, divided") {
   const auto anchors = golden("analytic_anchors.json");
   for (const json& row : anchors.at("llama3_1")) {
-    const RopeScaling s = make(RopeType::llama3, 500000, 128, 8192, row.at("factor").get<double>());
+    const RopeScaling s = make(llama3_scaling, 500000, 128, 8192, row.at("factor").get<double>());
     const std::vector<double> got = multipliers(s);
     const auto expected = row.at("mult").get<std::vector<double>>();
     for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i] == doctest::Approx(expected[i]).epsilon(1e-5));
   }
-  const RopeScaling s = make(RopeType::llama3, 500000, 64, 8192, 32);
+  const RopeScaling s = make(llama3_scaling, 500000, 64, 8192, 32);
   const std::vector<double> inv_freq = rope_frequencies(s).inv_freq;
   CHECK(inv_freq[15] == doctest::Approx(0.00129054793).epsilon(1e-8));
   CHECK(inv_freq[16] == doctest::Approx(0.000429556797).epsilon(1e-8));
@@ -281,7 +289,7 @@ TEST_CASE("Llama 3's pairs kept, blended, divided") {
 }
 
 TEST_CASE("LongRoPE: short up to the original length, long from one token more") {
-  RopeScaling s = make(RopeType::longrope, 10000, 8, 4096, 32);
+  RopeScaling s = make(longrope_scaling, 10000, 8, 4096, 32);
   s.short_factor = {1, 1, 1, 2};
   s.long_factor = {1, 4, 16, 64};
   const std::vector<double> plain = rope_inv_freq(8, 10000);
@@ -294,7 +302,7 @@ TEST_CASE("LongRoPE: short up to the original length, long from one token more")
 }
 
 TEST_CASE("p-RoPE leaves the slow pairs still") {
-  RopeScaling s = make(RopeType::proportional, 1e6, 512, 4096, 1);
+  RopeScaling s = make(proportional_scaling, 1e6, 512, 4096, 1);
   s.partial_rotary_factor = 0.25;
   const std::vector<double> inv_freq = rope_frequencies(s).inv_freq;
   REQUIRE(inv_freq.size() == 256);
@@ -302,6 +310,17 @@ TEST_CASE("p-RoPE leaves the slow pairs still") {
     CHECK(inv_freq[i] == doctest::Approx(std::pow(1e6, -2.0 * static_cast<double>(i) / 512)).epsilon(1e-14));
   }
   for (std::size_t i = 64; i < 256; ++i) CHECK(inv_freq[i] == 0);
+}
+
+TEST_CASE("HoPE: pairs that never finish a rotation in training stand still") {
+  const RopeScaling s = make(hope_scaling, 10000, 128, 4096, 4);
+  const std::vector<double> plain = plain_inv_freq(128, 10000), kept = rope_frequencies(s).inv_freq;
+  // Llama-2's critical pair is 46 (analytic_anchors.json).
+  for (std::size_t i = 0; i < 46; ++i) CHECK(kept[i] == plain[i]);
+  for (std::size_t i = 46; i < 64; ++i) CHECK(kept[i] == 0);
+  RopeScaling bare = s;
+  bare.original_max_position_embeddings = 0;
+  CHECK_THROWS_AS(rope_frequencies(bare), std::invalid_argument);
 }
 
 TEST_CASE("properties of every method over random parameters") {
@@ -312,9 +331,10 @@ TEST_CASE("properties of every method over random parameters") {
     const double original = static_cast<double>(random.integer(64, 65536));
     const double factor = 1 + 63 * random.uniform();
     const auto target = static_cast<std::int64_t>(original * factor);
-    for (const auto& [type, word] : words(RopeType{})) {
-      CAPTURE(word);
+    for (const RopeType type : every_type()) {
+      CAPTURE(type.word());
       CAPTURE(dim);
+      if (type == hope_scaling) continue;  // its slow pairs stand still whatever the factor
       RopeScaling s = make(type, theta, dim, original, factor);
       s.short_factor.assign(static_cast<std::size_t>(dim / 2), 1);
       s.long_factor.assign(static_cast<std::size_t>(dim / 2), factor);
@@ -325,7 +345,7 @@ TEST_CASE("properties of every method over random parameters") {
         // Slower pairs are never stretched less.
         if (i > 0) CHECK(m[i] <= m[i - 1] * (1 + 1e-12));
         // dynamic slows the last pair by its growth; no other method by more than the factor.
-        if (type != RopeType::dynamic) CHECK(m[i] >= 1 / factor - 1e-12);
+        if (type != dynamic_scaling) CHECK(m[i] >= 1 / factor - 1e-12);
       }
       // At factor 1 nothing happens, up to the trained length for dynamic.
       s.factor = 1;
@@ -333,17 +353,17 @@ TEST_CASE("properties of every method over random parameters") {
       const RopeFrequencies same = rope_frequencies(s, static_cast<std::int64_t>(original));
       CHECK(same.attention_factor == 1);
       for (std::size_t i = 0; i < m.size(); ++i) {
-        CHECK(same.inv_freq[i] == doctest::Approx(default_frequencies(s).inv_freq[i]).epsilon(1e-15));
+        CHECK(same.inv_freq[i] == doctest::Approx(plain_inv_freq(s.rotary_dim, s.rope_theta)[i]).epsilon(1e-15));
       }
     }
     // Position interpolation at s L turns as the plain rotation at L; NTK's last pair does too.
-    const RopeScaling linear = make(RopeType::linear, theta, dim, original, factor);
-    const std::vector<double> plain = default_frequencies(linear).inv_freq;
+    const RopeScaling linear = make(linear_scaling, theta, dim, original, factor);
+    const std::vector<double> plain = plain_inv_freq(linear.rotary_dim, linear.rope_theta);
     const std::vector<double> stretched = rope_frequencies(linear).inv_freq;
     for (std::size_t i = 0; i < plain.size(); ++i) {
       CHECK(stretched[i] * factor * original == doctest::Approx(plain[i] * original).epsilon(1e-14));
     }
-    const RopeScaling ntk = make(RopeType::ntk, theta, dim, original, factor);
+    const RopeScaling ntk = make(ntk_scaling, theta, dim, original, factor);
     CHECK(rope_frequencies(ntk).inv_freq.back() * factor == doctest::Approx(plain.back()).epsilon(1e-12));
   }
 }
@@ -354,8 +374,8 @@ TEST_CASE("a score depends on the gap alone under every scaling") {
   std::vector<double> q(dim), k(dim), turned_q(dim), turned_k(dim);
   random.standard_normal(q);
   random.standard_normal(k);
-  for (const auto& [type, word] : words(RopeType{})) {
-    CAPTURE(word);
+  for (const RopeType type : every_type()) {
+    CAPTURE(type.word());
     RopeScaling s = make(type, 10000, dim, 512, 4);
     s.partial_rotary_factor = 0.5;
     s.short_factor.assign(16, 1);
@@ -372,7 +392,7 @@ TEST_CASE("a score depends on the gap alone under every scaling") {
     CHECK(std::abs(score(7, 2) - score(5, 2)) > 1e-3);
     // The attention factor scales q.k by its square.
     RopeScaling plain = s;
-    plain.rope_type = RopeType::default_;
+    plain.rope_type = default_scaling;
     double at_zero = 0;
     for (std::size_t i = 0; i < q.size(); ++i) at_zero += q[i] * k[i];
     CHECK(score(9, 9) == doctest::Approx(at_zero * f.attention_factor * f.attention_factor).epsilon(1e-12));
@@ -381,25 +401,25 @@ TEST_CASE("a score depends on the gap alone under every scaling") {
 
 TEST_CASE("what a formula needs and cannot have is refused by name") {
   RopeScaling s;
-  s.rope_type = RopeType::yarn;
+  s.rope_type = yarn_scaling;
   s.factor = 4;
   CHECK_THROWS_WITH_AS(rope_frequencies(s), doctest::Contains("original_max_position_embeddings"),
                        std::invalid_argument);
   s.original_max_position_embeddings = 0;
   CHECK_THROWS_AS(rope_frequencies(s), std::invalid_argument);
-  for (const auto& [type, word] : words(RopeType{})) {
-    CAPTURE(word);
+  for (const RopeType type : every_type()) {
+    CAPTURE(type.word());
     RopeScaling bare;
     bare.rope_type = type;
     bare.original_max_position_embeddings = 4096;
-    if (type == RopeType::default_ || type == RopeType::proportional) continue;
+    if (!type->uses_factor || type == proportional_scaling) continue;
     CHECK_THROWS_WITH_AS(rope_frequencies(bare), doctest::Contains("factor"), std::invalid_argument);
   }
-  for (RopeType type : {RopeType::ntk, RopeType::dynamic}) {
+  for (RopeType type : {ntk_scaling, dynamic_scaling}) {
     const RopeScaling two = make(type, 10000, 2, 4096, 4);
     CHECK_THROWS_WITH_AS(rope_frequencies(two), doctest::Contains("rotary_dim 2"), std::invalid_argument);
   }
   // dynamic below the trained length is plain RoPE, never a complex or a missing number.
-  const RopeScaling dynamic = make(RopeType::dynamic, 10000, 64, 4096, 8);
-  CHECK(rope_frequencies(dynamic, 1).inv_freq == default_frequencies(dynamic).inv_freq);
+  const RopeScaling dynamic = make(dynamic_scaling, 10000, 64, 4096, 8);
+  CHECK(rope_frequencies(dynamic, 1).inv_freq == plain_inv_freq(dynamic.rotary_dim, dynamic.rope_theta));
 }

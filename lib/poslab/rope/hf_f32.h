@@ -2,11 +2,9 @@
 // in double and what a deployed model turns by differ by these roundings.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <vector>
 
-#include "poslab/rope/rope_scaling.h"
+#include "poslab/rope/scaling.h"
 
 namespace poslab {
 
@@ -16,7 +14,7 @@ namespace poslab {
 //
 //   returns [pairs]  radians per token; upstream's own values to 2 ulp (powf differs between C libraries)
 //
-// ntk and ntk_by_parts are not upstream's: their double values are narrowed once. Throws as rope_frequencies does.
-std::vector<float> rope_inv_freq_hf_f32(const RopeScaling& scaling, std::optional<std::int64_t> seq_len = std::nullopt);
+// Of scalings that upstream does not know, the double values are narrowed once. Throws as rope_frequencies does.
+std::vector<float> rope_inv_freq_hf_f32(const RopeScaling& scaling, FollowedLength seq_len = std::nullopt);
 
 }  // namespace poslab

@@ -1,4 +1,4 @@
-#include "poslab/rope/rope_ggml.h"
+#include "poslab/rope/ggml.h"
 
 #include <fmt/format.h>
 
@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "poslab/rope/rope.h"
+#include "poslab/rope/scaling_formulas.h"
 
 namespace poslab {
 
@@ -33,8 +34,8 @@ RopeFrequencies ggml_frequencies(const GgmlRope& rope) {
   return out;
 }
 
-std::optional<GgmlRope> to_ggml(const RopeScaling& s, std::optional<std::int64_t> seq_len) {
-  if (s.rotary_dim % 2 != 0) return std::nullopt;
+std::optional<GgmlRope> to_ggml(const RopeScaling& s, FollowedLength seq_len) {
+  if (s.rotary_dim % 2 != 0 || !s.rope_type->to_ggml) return std::nullopt;
   GgmlRope rope;
   rope.n_dims = s.rotary_dim;
   rope.freq_base = s.rope_theta;
@@ -43,37 +44,8 @@ std::optional<GgmlRope> to_ggml(const RopeScaling& s, std::optional<std::int64_t
   if (s.original_max_position_embeddings || s.max_position_embeddings) {
     rope.n_ctx_orig = static_cast<std::int64_t>(original_length(s));
   }
-  switch (s.rope_type) {
-    case RopeType::default_:
-      return rope;
-    case RopeType::linear:
-      rope.freq_scale = 1 / effective_factor(s);
-      return rope;
-    case RopeType::ntk:
-      rope.freq_base = ntk_theta(s.rope_theta, effective_factor(s), s.rotary_dim);
-      return rope;
-    case RopeType::dynamic:
-      rope.freq_base = dynamic_theta(s, seq_len);
-      return rope;
-    case RopeType::yarn:
-      if (!s.truncate || s.yarn_ramp == YarnRamp::paper || s.beta_fast <= s.beta_slow) return std::nullopt;
-      rope.freq_scale = 1 / effective_factor(s);
-      rope.ext_factor = 1;
-      rope.attn_factor = yarn_attention_factor(s) / (1 + 0.1 * std::log(effective_factor(s)));
-      return rope;
-    case RopeType::longrope:
-    case RopeType::llama3: {
-      const RopeFrequencies scaled = rope_frequencies(s, seq_len);
-      const std::vector<double> plain = rope_inv_freq(s.rotary_dim, s.rope_theta);
-      for (std::size_t i = 0; i < plain.size(); ++i) rope.freq_factors.push_back(plain[i] / scaled.inv_freq[i]);
-      rope.attn_factor = scaled.attention_factor;
-      return rope;
-    }
-    case RopeType::ntk_by_parts:
-    case RopeType::proportional:
-      break;
-  }
-  return std::nullopt;
+  if (!s.rope_type->to_ggml(rope, s, seq_len)) return std::nullopt;
+  return rope;
 }
 
 }  // namespace poslab
