@@ -67,7 +67,7 @@ def main():
 
     print("poslab probe", " ".join(f"--{tensor}-{side}put {options.folder}/{tensor[0]}_{side}.npy"
                                    for tensor in ("query", "key") for side in ("in", "out")),
-          f"--positions {options.folder}/positions.npy --layout half --rope-theta {ROPE_THETA:.0f}")
+          f"--positions-input {options.folder}/positions.npy --layout half --rope-theta {ROPE_THETA:.0f}")
 
 
 if __name__ == "__main__":

@@ -159,7 +159,11 @@ rotate --config lesson.json
 OF_EVERY_PRESET = ["inspect {}", "extend --model {} --seq-len 32768", "plan --model {} --seq-len 65536"]
 
 # experiment -> {old name: new name} of parameters, "summary" or "rows" fields. The old word warns on stderr.
-RENAMED = {}
+RENAMED = {"extrapolate": {"positions": "eval_tokens", "save": "save_study"},
+           "permute": {"positions": "eval_tokens", "save": "save_weights"},
+           "perplexity": {"positions": "eval_tokens"},
+           "probe": {"positions": "positions_input"},
+           "train": {"save": "save_model"}}
 
 # experiment (or *) -> names that the new one may have beside the old ones in params, summary or rows.
 AXES = {"multi_axis", "mrope_section", "mixed_angle", "segments", "position_rule", "frame_step", "visual_step",

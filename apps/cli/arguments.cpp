@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "cli/params.h"
 #include "cli/parse_value.h"
 
 namespace poslab::cli {
@@ -13,7 +14,8 @@ namespace {
 bool is_flag(std::string_view word) { return word.size() > 2 && word.starts_with("--"); }
 
 const FieldSpec* find_field(std::span<const FieldSpec> fields, std::string_view name) {
-  const auto found = std::find_if(fields.begin(), fields.end(), [&](const FieldSpec& f) { return f.name == name; });
+  const auto is_it = [&](const FieldSpec& f) { return f.name == name || (!f.old_name.empty() && f.old_name == name); };
+  const auto found = std::find_if(fields.begin(), fields.end(), is_it);
   return found == fields.end() ? nullptr : &*found;
 }
 
@@ -27,8 +29,9 @@ std::string unknown_flag(std::span<const FieldSpec> fields, std::string_view fla
 }
 
 // Refuses what CLI11 would misread: it eats the next word after `--x=`, takes a flag for a value, and gives `--` and
-// `++` meanings of their own.
-void check_words(std::span<const FieldSpec> fields, std::span<const std::string> words) {
+// `++` meanings of their own. Returns what to say of flags that were renamed.
+std::vector<std::string> check_words(std::span<const FieldSpec> fields, std::span<const std::string> words) {
+  std::vector<std::string> notes;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
     if (word == "--" || word == "++") throw UsageError(fmt::format("'{}' has no meaning here", word));
@@ -49,6 +52,9 @@ void check_words(std::span<const FieldSpec> fields, std::span<const std::string>
       if (field && field->kind != FieldKind::boolean) field = nullptr;
     }
     if (!field) throw UsageError(unknown_flag(fields, flag));
+    if (const std::string now = flag_of(field->name); !negated && flag != now) {
+      notes.push_back(rename_note(flag, now));
+    }
     if (field->kind == FieldKind::boolean) {
       if (equals != std::string::npos) throw UsageError(fmt::format("{} takes no value", flag));
       continue;
@@ -62,13 +68,15 @@ void check_words(std::span<const FieldSpec> fields, std::span<const std::string>
     if (i + 1 == words.size() || is_flag(words[i + 1])) throw UsageError(fmt::format("{} needs a value", flag));
     ++i;
   }
+  return notes;
 }
 
 }  // namespace
 
 Arguments parse_arguments(std::span<const FieldSpec> fields, std::string_view positional,
                           std::span<const std::string> words) {
-  check_words(fields, words);
+  Arguments arguments;
+  arguments.notes = check_words(fields, words);
 
   CLI::App app;
   app.set_help_flag();
@@ -85,7 +93,8 @@ Arguments parse_arguments(std::span<const FieldSpec> fields, std::string_view po
     if (field.kind == FieldKind::boolean) {
       bound.push_back({&field, app.add_flag(flag), app.add_flag("--no-" + flag.substr(2))});
     } else {
-      CLI::Option* option = app.add_option(flag);
+      const std::string old = field.old_name.empty() ? "" : "," + flag_of(field.old_name);
+      CLI::Option* option = app.add_option(flag + old);
       option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
       bound.push_back({&field, option, nullptr});
     }
@@ -97,7 +106,6 @@ Arguments parse_arguments(std::span<const FieldSpec> fields, std::string_view po
     throw UsageError(error.what());
   }
 
-  Arguments arguments;
   arguments.help = help->count() > 0;
   for (const Bound& b : bound) {
     const std::string flag = flag_of(b.field->name);

@@ -13,6 +13,7 @@ namespace poslab::cli {
 struct Arguments {
   std::map<std::string, std::string, std::less<>> values;  // field name -> text; booleans are "true" or "false"
   std::vector<std::string> sweeps;
+  std::vector<std::string> notes;  // flags that were renamed
   bool help = false;
 };
 

@@ -20,4 +20,7 @@ std::vector<std::string> subcommand_names();
 // What `generate` prints: man, complete-bash, complete-zsh, complete-fish.
 std::span<const std::string_view> generated_kinds();
 
+// What `list` shows beside the experiments: methods, models, scalings.
+std::span<const std::string_view> listed_kinds();
+
 }  // namespace poslab::cli

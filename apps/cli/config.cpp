@@ -83,7 +83,7 @@ void read_sweeps(const json& value, std::string_view source, Config& config) {
   }
 }
 
-Config interpret(const json& root, std::string_view source, const Experiment& experiment) {
+Config interpret(const json& root, std::string_view source, const Experiment& experiment, const Note& note) {
   if (!root.is_object()) throw UsageError(fmt::format("{}: a config is a JSON object", source));
   Config config;
   const bool document = is_document(root);
@@ -91,7 +91,12 @@ Config interpret(const json& root, std::string_view source, const Experiment& ex
     if (!params.is_object()) throw UsageError(fmt::format("{}: params is not an object", source));
     for (const auto& [key, value] : params.items()) {
       if (!document && key == "sweep") continue;
-      const std::size_t index = param_index(experiment, key, source);
+      const std::size_t index = param_index(experiment, key, source, note);
+      const auto is_it = [&](const auto& given) { return given.first == index; };
+      if (std::any_of(config.values.begin(), config.values.end(), is_it)) {
+        throw UsageError(
+            fmt::format("{}: {} is given under its old and its new name", source, experiment.params[index].name));
+      }
       config.values.emplace_back(index, value_of(experiment.params[index], value, fmt::format("{}: {}", source, key)));
     }
   };
@@ -125,12 +130,12 @@ Config interpret(const json& root, std::string_view source, const Experiment& ex
 
 }  // namespace
 
-Config read_config(const std::string& path, const Experiment& experiment) {
-  return interpret(read_json_file(path, max_depth), path, experiment);
+Config read_config(const std::string& path, const Experiment& experiment, const Note& note) {
+  return interpret(read_json_file(path, max_depth), path, experiment, note);
 }
 
-Config parse_config(std::string_view text, std::string_view source, const Experiment& experiment) {
-  return interpret(parse_json(text, source, max_depth), source, experiment);
+Config parse_config(std::string_view text, std::string_view source, const Experiment& experiment, const Note& note) {
+  return interpret(parse_json(text, source, max_depth), source, experiment, note);
 }
 
 std::string config_experiment(std::string_view text, std::string_view source) {

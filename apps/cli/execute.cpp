@@ -34,6 +34,7 @@ int execute(const Experiment& experiment, const Arguments& arguments, const Stre
     err.write(fmt::format("poslab: note: {}\n", line));
     err.flush();
   };
+  for (const std::string& line : call.notes) note(line);
   return call.axes.empty() ? run_single(experiment, call, streams, style, note)
                            : run_sweep(experiment, call, streams, style, note);
 }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "cli/parse_value.h"
 #include "poslab/report/document.h"
 
@@ -54,6 +56,33 @@ std::string explained(const FieldSpec& field) {
   if (!field.unit.empty()) text += fmt::format(" ({})", field.unit);
   if (const std::string fallback = default_text(field); !fallback.empty()) text += fmt::format(" [{}]", fallback);
   return text;
+}
+
+std::vector<FieldGroup> grouped(const std::vector<FieldSpec>& fields) {
+  std::vector<FieldGroup> groups{{}};
+  for (const FieldSpec& field : fields) {
+    const auto titled = [&](const FieldGroup& group) { return group.title == field.group; };
+    auto group = std::find_if(groups.begin(), groups.end(), titled);
+    if (group == groups.end()) group = groups.insert(groups.end(), {field.group, {}});
+    group->fields.push_back(&field);
+  }
+  if (groups.front().fields.empty()) groups.erase(groups.begin());
+  return groups;
+}
+
+std::string wrapped(std::string_view text, std::size_t indent, std::size_t width) {
+  std::string out;
+  for (std::size_t room = width; text.size() > room; room = width) {
+    std::size_t end = text.substr(0, room + 1).rfind(' ');
+    if (end == std::string_view::npos || end == 0) end = text.substr(0, room).find_last_of("|,");
+    if (end == std::string_view::npos) end = text.find_first_of(" |,");
+    if (end == std::string_view::npos) break;
+    if (text[end] != ' ') ++end;
+    out.append(text.substr(0, end)).append(1, '\n').append(indent, ' ');
+    text.remove_prefix(end);
+    if (text.starts_with(' ')) text.remove_prefix(1);
+  }
+  return out.append(text);
 }
 
 }  // namespace poslab::cli

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "poslab/core/fields.h"
 
@@ -15,5 +17,15 @@ std::string flag_usage(const FieldSpec& field);
 
 // The help with unit and default: "tokens of the text (tokens) [64]".
 std::string explained(const FieldSpec& field);
+
+// Fields under one heading, in order; those without one come first, with an empty title.
+struct FieldGroup {
+  std::string title;
+  std::vector<const FieldSpec*> fields;
+};
+std::vector<FieldGroup> grouped(const std::vector<FieldSpec>& fields);
+
+// Lines of at most `width` characters, all but the first indented; broken at blanks, else after '|' or ','.
+std::string wrapped(std::string_view text, std::size_t indent, std::size_t width);
 
 }  // namespace poslab::cli

@@ -59,8 +59,10 @@ Invocation read_invocation(const Experiment& experiment, const Arguments& argume
   call.options = read_options<RunOptions>(arguments);
   call.options.sweep = arguments.sweeps;
   call.base = default_record(experiment);
+  call.notes = arguments.notes;
   if (call.options.config) {
-    const Config config = read_config(*call.options.config, experiment);
+    const Config config =
+        read_config(*call.options.config, experiment, [&](std::string line) { call.notes.push_back(std::move(line)); });
     for (const auto& [index, value] : config.values) call.base[index] = value;
     call.axes = config.sweeps;
   }

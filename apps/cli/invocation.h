@@ -20,7 +20,8 @@ struct Invocation {
   std::vector<std::string> axes;  // "name=points"
   Format format = Format::text;   // never auto_
   Shard shard;
-  int threads = 1;  // per point
+  int threads = 1;                 // per point
+  std::vector<std::string> notes;  // for stderr
 };
 
 // Throws UsageError for options that do not go together or do not fit the experiment, and as parse_value does.

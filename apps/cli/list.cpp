@@ -1,10 +1,14 @@
 #include "cli/list.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/invocation.h"
+#include "cli/list_words.h"
 #include "cli/output.h"
 #include "cli/parse_value.h"
 #include "experiments/experiment.h"
@@ -42,10 +46,13 @@ std::string fields_json(const std::vector<FieldSpec>& fields, bool with_default)
   return out + (fields.empty() ? "]" : "\n    ]");
 }
 
-// The words of `list`, which takes only a format.
 struct ListOptions {
+  std::string what;
   Format format = Format::text;
-  static void fields(auto& self, auto&& field) { field("format", self.format, "text or json"); }
+  static void fields(auto& self, auto&& field) {
+    field("what", self.what, "methods, models or scalings; empty: the experiments");
+    field("format", self.format, "text or json");
+  }
 };
 
 }  // namespace
@@ -88,13 +95,22 @@ std::string list_json() {
 }
 
 int run_list(std::span<const std::string> words, const Streams& streams) {
-  const Arguments arguments = parse_arguments(field_specs<ListOptions>(), {}, words);
+  const Arguments arguments = parse_arguments(field_specs<ListOptions>(), "what", words);
   if (arguments.help) {
-    print(streams, "usage: poslab list [--format text|json]\n");
+    print(streams, fmt::format("usage: poslab list [{}] [--format text|json]\n", fmt::join(listed_kinds(), "|")));
     return 0;
   }
-  const Format format = read_options<ListOptions>(arguments).format;
+  const auto options = read_options<ListOptions>(arguments);
+  const Format format = options.format;
   if (format == Format::csv || format == Format::ndjson) throw UsageError("list: --format is text or json");
+  if (!options.what.empty()) {
+    const std::vector<std::string> known(listed_kinds().begin(), listed_kinds().end());
+    if (std::find(known.begin(), known.end(), options.what) == known.end()) {
+      throw UsageError(fmt::format("list takes one of {}{}", fmt::join(known, ", "), suggestion(options.what, known)));
+    }
+    print(streams, format == Format::json ? word_list_json(options.what) : word_list_text(options.what));
+    return 0;
+  }
   print(streams, format == Format::json ? list_json() : list_text());
   return 0;
 }

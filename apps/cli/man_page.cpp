@@ -27,15 +27,20 @@ std::string roff(std::string_view text) {
   return out;
 }
 
+void append_man_flag(std::string& out, const FieldSpec& field) {
+  const std::string flag = flag_of(field.name);
+  if (field.kind == FieldKind::boolean) {
+    out += fmt::format(".TP\n.BR {} \", \" {}\n", roff(flag), roff("--no-" + flag.substr(2)));
+  } else {
+    out += fmt::format(".TP\n.BI {} \" {}\"\n", roff(flag), roff(value_name(field)));
+  }
+  out += roff(explained(field)) + "\n";
+}
+
 void append_man_flags(std::string& out, const std::vector<FieldSpec>& fields) {
-  for (const FieldSpec& field : fields) {
-    const std::string flag = flag_of(field.name);
-    if (field.kind == FieldKind::boolean) {
-      out += fmt::format(".TP\n.BR {} \", \" {}\n", roff(flag), roff("--no-" + flag.substr(2)));
-    } else {
-      out += fmt::format(".TP\n.BI {} \" {}\"\n", roff(flag), roff(value_name(field)));
-    }
-    out += roff(explained(field)) + "\n";
+  for (const FieldGroup& group : grouped(fields)) {
+    if (!group.title.empty()) out += fmt::format(".PP\n.I {}\n", roff(group.title));
+    for (const FieldSpec* field : group.fields) append_man_flag(out, *field);
   }
 }
 

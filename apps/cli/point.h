@@ -7,12 +7,11 @@
 
 #include "cli/invocation.h"
 #include "cli/output.h"
+#include "cli/params.h"
 #include "experiments/experiment.h"
 #include "poslab/report/document.h"
 
 namespace poslab::cli {
-
-using Note = std::function<void(std::string)>;  // a line for stderr
 
 Document run_point(const Experiment& experiment, Record params, const RunContext& context);
 

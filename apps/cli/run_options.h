@@ -43,7 +43,7 @@ constexpr auto words(CsvParams) {
 
 struct RunOptions {
   Format format = Format::auto_;
-  std::optional<std::string> output, config;
+  std::optional<FilePath> output, config;
   std::vector<std::string> sweep;  // the one option that may be repeated
   std::int64_t jobs = 1;
   std::optional<std::string> shard;
@@ -51,7 +51,7 @@ struct RunOptions {
   std::optional<std::int64_t> threads;
   bool quiet = false;
   Color color = Color::auto_;
-  std::optional<std::string> save_npy;
+  std::optional<FilePath> save_npy;
   CsvParams csv_params = CsvParams::swept;
   std::optional<std::string> expect;
 

@@ -42,7 +42,7 @@ Sweep::Sweep(const Experiment& experiment, const std::vector<std::string>& axes,
     std::replace(name.begin(), name.end(), '-', '_');
     const std::string_view points = std::string_view(text).substr(equals + 1);
     const std::string where = fmt::format("--sweep {}", name);
-    const std::size_t param = param_index(experiment, name, where);
+    const std::size_t param = param_index(experiment, name, where, note);
     const FieldSpec& field = experiment.params[param];
     if (std::find(params_.begin(), params_.end(), param) != params_.end()) {
       throw UsageError(fmt::format("{}: this parameter is swept twice", where));

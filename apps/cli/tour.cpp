@@ -18,7 +18,7 @@ namespace {
 
 struct TourOptions {
   Format format = Format::auto_;
-  std::optional<std::string> output;
+  std::optional<FilePath> output;
   Color color = Color::auto_;
   bool quiet = false;
   bool study = false;

@@ -52,7 +52,7 @@ struct Params {
   std::optional<std::int64_t> seq_len, d_model;
   double base = 10000;
   std::int64_t seed = 0;
-  std::optional<std::string> position_table;
+  std::optional<FilePath> position_table;
   std::optional<std::int64_t> max_position_embeddings;
   Overflow overflow = Overflow::error;
 

@@ -136,8 +136,8 @@ EvaluatedText::EvaluatedText(const TextParams& params, const EvaluatedModel& mod
   if ((params.tokens ? 1 : 0) + (params.text ? 1 : 0) + (params.task ? 1 : 0) > 1) {
     refuse("tokens, text and task exclude each other: give one.");
   }
-  if (params.positions && *params.positions < 1) {
-    refuse(fmt::format("positions must be at least 1 but got {}.", *params.positions));
+  if (params.eval_tokens && *params.eval_tokens < 1) {
+    refuse(fmt::format("eval_tokens must be at least 1 but got {}.", *params.eval_tokens));
   }
   const double share = params.held_out.value_or(1);
   if (!(share > 0 && share <= 1)) refuse(fmt::format("held_out must be above 0 and at most 1 but got {}.", share));
@@ -179,18 +179,19 @@ EvaluatedText::EvaluatedText(const TextParams& params, const EvaluatedModel& mod
   tokens.erase(tokens.begin(), tokens.end() - static_cast<std::ptrdiff_t>(used));
   running_ = next_tokens(tokens);
   running_.start = bos;
-  const auto most = static_cast<std::size_t>(std::min(running_.size(), params.positions.value_or(running_.size())));
+  const auto most = static_cast<std::size_t>(std::min(running_.size(), params.eval_tokens.value_or(running_.size())));
   running_.tokens.resize(most);
   running_.targets.resize(most);
 }
 
 std::string EvaluatedText::name() const {
-  return task_ ? fmt::format("task {}", to_word(*task_)) : params_.tokens ? *params_.tokens : *params_.text;
+  if (task_) return fmt::format("task {}", to_word(*task_));
+  return params_.tokens ? *params_.tokens : *params_.text;
 }
 
 EvaluationText EvaluatedText::of_length(std::int64_t length) const {
   if (!task_) return running_;
-  const std::int64_t n = std::max<std::int64_t>(1, params_.positions.value_or(task_tokens) / length);
+  const std::int64_t n = std::max<std::int64_t>(1, params_.eval_tokens.value_or(task_tokens) / length);
   EvaluationText text;
   text.tokens.resize(static_cast<std::size_t>(n * length));
   text.targets.resize(text.tokens.size());

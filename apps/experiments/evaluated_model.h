@@ -43,11 +43,11 @@ std::optional<std::string> past_the_table(const TransformerConfig& config, std::
 
 // What to evaluate on: at most one of tokens, text and task.
 struct TextParams {
-  std::optional<std::string> tokens, text;
+  std::optional<FilePath> tokens, text;
   std::optional<double> held_out;
   std::optional<bool> bos;
   std::optional<Task> task;
-  std::optional<std::int64_t> positions;
+  std::optional<std::int64_t> eval_tokens;
   std::int64_t seed = 1;
 
   static void fields(auto& self, auto&& field) {
@@ -60,8 +60,9 @@ struct TextParams {
           "each window starts with the model's start-of-text token in the place of its first one, without which some "
           "models (Gemma) predict badly; absent: for text, where a GGUF file's vocabulary adds one");
     field("task", self.task, "a built-in task to evaluate on; absent: the checkpoint's");
-    field("positions", self.positions,
+    field("eval_tokens", self.eval_tokens,
           "tokens to evaluate on at most, from the start; absent: all, and of a task 8192 for each length", "tokens");
+    renamed_from(field, "positions");
     field("seed", self.seed, "seed of a task's texts");
   }
 };

@@ -30,16 +30,16 @@ struct Params {
   std::vector<PositionEncoding> encodings = {PositionEncoding::rope, PositionEncoding::alibi};
   std::vector<std::int64_t> seeds = {0, 1};
   std::optional<Task> task;
-  std::optional<std::string> text;
+  std::optional<FilePath> text;
   std::int64_t seq_len = 32;
   std::vector<std::int64_t> multiples = {1, 2, 4, 8};
-  std::int64_t positions = 4096;
+  std::int64_t eval_tokens = 4096;
   std::int64_t d_model = 32, n_layers = 2, n_heads = 2, steps = 100, batch_size = 16;
   double learning_rate = 5e-3;
   std::vector<RopeType> extend_types;
   std::vector<std::int64_t> extend_steps = {0};
   std::int64_t extend_multiple = 4;
-  std::optional<std::string> save;
+  std::optional<FilePath> save_study;
 
   static void fields(auto& self, auto&& field) {
     field("encodings", self.encodings, "what tells positions apart, one model each");
@@ -48,7 +48,8 @@ struct Params {
     field("text", self.text, "a text file, read as characters: nine tenths train, the last tenth evaluates");
     field("seq_len", self.seq_len, "length of training", "tokens");
     field("multiples", self.multiples, "how many times that length to evaluate at");
-    field("positions", self.positions, "tokens to evaluate on at each length, about", "tokens");
+    field("eval_tokens", self.eval_tokens, "about how many tokens to evaluate on at each length", "tokens");
+    renamed_from(field, "positions");
     field("d_model", self.d_model, "values of a token's vector", "channels");
     field("n_layers", self.n_layers, "layers");
     field("n_heads", self.n_heads, "attention heads");
@@ -59,8 +60,9 @@ struct Params {
     field("extend_steps", self.extend_steps,
           "steps of further training with each scaling, 0: none, at the longer length and the same tokens per step");
     field("extend_multiple", self.extend_multiple, "how many times the length the scalings aim at");
-    field("save", self.save,
+    field("save_study", self.save_study,
           "folder that keeps what is finished, by encoding and seed: the same study goes on from it; absent: none");
+    renamed_from(field, "save");
   }
 };
 
@@ -135,7 +137,7 @@ void check(const Params& p) {
   for (std::int64_t seed : p.seeds) require_within("seeds", seed, 0, std::numeric_limits<std::int64_t>::max());
   require_within("seq_len", p.seq_len, 8, 1 << 16);
   for (std::int64_t multiple : p.multiples) require_within("multiples", multiple, 1, 1 << 10);
-  require_within("positions", p.positions, 1, 1 << 28);
+  require_within("eval_tokens", p.eval_tokens, 1, 1 << 28);
   require_within("n_layers", p.n_layers, 1, 1 << 10);
   require_within("d_model", p.d_model, 2, 1 << 14);
   require_within("n_heads", p.n_heads, 1, p.d_model);
@@ -190,7 +192,7 @@ std::map<std::string, std::string> made_with(const Params& p, const StudyMateria
   Params shared = p;
   shared.encodings.clear();
   shared.seeds.clear();
-  shared.save.reset();
+  shared.save_study.reset();
   std::map<std::string, std::string> made = given_values(field_specs<Params>(), to_record(shared));
   made["text read"] = material.identity();
   return made;
@@ -230,8 +232,8 @@ class Study {
         material_(p.text, p.task.value_or(Task::passkey),
                   p.seq_len * (p.extend_types.empty() ? 1 : p.extend_multiple)) {
     for (std::int64_t multiple : p.multiples) asked_.emplace(p.seq_len * multiple, EvaluationText());
-    for (auto& [length, text] : asked_) text = material_.asked(length, p.positions);
-    if (p.save) made_with_ = made_with(p, material_);
+    for (auto& [length, text] : asked_) text = material_.asked(length, p.eval_tokens);
+    if (p.save_study) made_with_ = made_with(p, material_);
     for (PositionEncoding encoding : p.encodings) work_ += work_of(encoding) * static_cast<double>(p.seeds.size());
   }
 
@@ -275,8 +277,8 @@ class Study {
   std::vector<double> scores_of(const TransformerConfig& config, const std::vector<Variant>& variants,
                                 std::int64_t seed) {
     std::optional<KeptResult> result;
-    if (p_.save) {
-      result.emplace(*p_.save, fmt::format("{}-seed{}", to_word(config.encoding), seed), made_with_);
+    if (p_.save_study) {
+      result.emplace(*p_.save_study, fmt::format("{}-seed{}", to_word(config.encoding), seed), made_with_);
       if (auto kept = result->find(variants.size() * (1 + asked_.size() * n_scores))) {
         work_ -= work_of(config.encoding);
         return *std::move(kept);
@@ -338,9 +340,10 @@ class Study {
     });
     if (result.interrupted) {
       throw std::runtime_error(
-          p_.save ? fmt::format("[extrapolate] interrupted; {} keeps what is finished, and the same study goes on.",
-                                *p_.save)
-                  : "[extrapolate] interrupted.");
+          p_.save_study
+              ? fmt::format("[extrapolate] interrupted; {} keeps what is finished, and the same study goes on.",
+                            *p_.save_study)
+              : "[extrapolate] interrupted.");
     }
     return loss / static_cast<double>(last);
   }

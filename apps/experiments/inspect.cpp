@@ -17,7 +17,7 @@ namespace poslab {
 namespace {
 
 struct Params {
-  std::string model = "llama-3.1-8b";
+  FilePath model = "llama-3.1-8b";
 
   static void fields(auto& self, auto&& field) {
     field("model", self.model,

@@ -21,7 +21,7 @@ namespace poslab {
 namespace {
 
 struct Params {
-  std::optional<std::string> model, save;
+  std::optional<FilePath> model, save_weights;
   std::optional<RopeLayout> from;
   std::optional<std::int64_t> n_heads, n_kv_heads, head_dim, rotary_dim;
   std::optional<FusedOrder> fused;
@@ -32,7 +32,9 @@ struct Params {
     field(
         "model", self.model,
         "a .safetensors file, an index of shards, or a folder with either; absent: the rows are shown without a file");
-    field("save", self.save, "the .safetensors file to write, or for shards the folder; needed with model");
+    field("save_weights", self.save_weights,
+          "the .safetensors file to write, or for shards the folder; needed with model");
+    renamed_from(field, "save");
     field("from", self.from, "the layout that the weights have; absent: the config's beside them, else half");
     field("n_heads", self.n_heads, "query heads; absent: the config's, else 4");
     field("n_kv_heads", self.n_kv_heads, "key heads; absent: the config's, else n_heads");
@@ -110,7 +112,7 @@ std::string model_of(const std::string& path) {
 
 TypedReport<Summary, Row> detect(const Params& p, const RunContext& context) {
   if (!p.model) throw std::invalid_argument("[permute] detect needs a model, whose weights it reads.");
-  if (p.save) throw std::invalid_argument("[permute] detect writes nothing: leave save out.");
+  if (p.save_weights) throw std::invalid_argument("[permute] detect writes nothing: leave save_weights out.");
   const auto shared = load_evaluated_model(model_of(*p.model), Task::copy, context);
   const EvaluatedModel& loaded = *shared;
   const TransformerConfig& config = loaded.model.config();
@@ -174,8 +176,9 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
   std::string weights = p.model.value_or("");
   std::error_code error;
   if (std::filesystem::is_directory(weights, error)) weights = SafetensorsFile(weights).path();
-  if (p.model.has_value() != p.save.has_value()) {
-    throw std::invalid_argument("[permute] model and save go together: the file to read and the file to write.");
+  if (p.model.has_value() != p.save_weights.has_value()) {
+    throw std::invalid_argument(
+        "[permute] model and save_weights go together: the file to read and the file to write.");
   }
   const auto config = p.model ? config_beside(weights) : std::nullopt;
   const LayerPositions* layer = config ? &config->layers.front() : nullptr;
@@ -206,7 +209,7 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
   s.head_order = layout_rows(s.resolved_from, s.resolved_to, 1, sizes.head_dim, sizes.rotary_dim);
 
   if (p.model) {
-    for (const PermutedTensor& t : permute_file(weights, *p.save, s.resolved_from, s.resolved_to, sizes)) {
+    for (const PermutedTensor& t : permute_file(weights, *p.save_weights, s.resolved_from, s.resolved_to, sizes)) {
       report.rows.push_back({t.name, t.heads, t.moved_rows});
     }
     s.round_trip = true;

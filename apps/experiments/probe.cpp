@@ -29,8 +29,8 @@ constexpr RopeHelp help{.head_dim = "channels of one attention head; absent: the
 constexpr std::string_view no_mistake = "none";
 
 struct Params {
-  std::optional<std::string> query_input, query_output, key_input, key_output;
-  std::optional<std::string> unit_vectors, cos, sin, inv_freq, positions;
+  std::optional<FilePath> query_input, query_output, key_input, key_output;
+  std::optional<FilePath> unit_vectors, cos, sin, inv_freq, positions_input;
   std::optional<RopeLayout> layout;
   RopeParams rope;
   std::optional<std::int64_t> seq_len;
@@ -51,7 +51,9 @@ struct Params {
     field("sin", self.sin, "the engine's table of sines; absent: none");
     field("inv_freq", self.inv_freq,
           "the engine's frequencies, .npy [rotary_dim/2], in place of vectors; absent: none");
-    field("positions", self.positions, "positions, .npy [seq_len] or [batch, seq_len]; absent: 0, 1, 2, ...");
+    field("positions_input", self.positions_input,
+          "positions, .npy [seq_len] or [batch, seq_len]; absent: 0, 1, 2, ...");
+    renamed_from(field, "positions");
     field("layout", self.layout, "which pairing is meant; absent: the model's, else either");
     RopeParams::fields(self.rope, field, help);
     field("seq_len", self.seq_len, "length that length-dependent scalings look at; absent: the last position + 1",
@@ -191,7 +193,8 @@ Source find_source(const Params& p) {
         "[probe] vectors, unit_vectors, a table and inv_freq exclude each other; probe one kind at a time.");
   }
   if (kinds == 1 && p.demo) throw std::invalid_argument("[probe] demo makes data of its own; give it without files.");
-  if (kinds == 0 && p.positions) throw std::invalid_argument("[probe] positions need the vectors they belong to.");
+  if (kinds == 0 && p.positions_input)
+    throw std::invalid_argument("[probe] positions_input needs the vectors they belong to.");
   return query || key     ? Source::vectors
          : p.unit_vectors ? Source::units
          : table          ? Source::table
@@ -274,7 +277,7 @@ ProbeReport run(const Params& p, const RunContext& context) {
     return report_probe(std::move(probed), true, true, p.detail, demo->meant.warnings);
   }
   std::optional<NpyArray<double>> positions;
-  if (p.positions) positions = read_positions(*p.positions);
+  if (p.positions_input) positions = read_positions(*p.positions_input);
   if (source == Source::table) return report_table(p, positions, context.threads);
   Meant meant;
   const auto examine_one = [&](ProbedTensor tensor, LoadedVectors loaded) {
@@ -303,7 +306,7 @@ ProbeReport run(const Params& p, const RunContext& context) {
 Experiment describe_probe() {
   Experiment experiment = describe<Params, ProbeSummary, ProbeRow>(
       "probe", "What does an implementation of RoPE do, and which mistake parts it from what was meant?",
-      "poslab probe --query-input q_in.npy --query-output q_out.npy --positions positions.npy --layout half "
+      "poslab probe --query-input q_in.npy --query-output q_out.npy --positions-input positions.npy --layout half "
       "--rope-theta 500000",
       run);
   experiment.verdicts = {"match", "mismatch"};

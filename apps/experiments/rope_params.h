@@ -15,7 +15,8 @@ namespace poslab {
 
 // The field list of RoPE's parameters, each absent unless given, and the model that supplies the others.
 struct RopeParams : RopeFields<AsGiven> {
-  std::optional<std::string> model, layer_type;
+  std::optional<FilePath> model;
+  std::optional<std::string> layer_type;
 
   static void fields(auto& self, auto&& field, const RopeHelp& help = {}) {
     field("model", self.model, help.model);

@@ -48,12 +48,12 @@ struct Params {
   bool bidirectional = true;
   std::int64_t num_buckets = 32, max_distance = 128;
   std::int64_t first_relative_position = -130, last_relative_position = 130;
-  std::optional<std::string> position_table;
+  std::optional<FilePath> position_table;
   std::int64_t seed = 0;
   DType dtype = DType::f64;
   std::optional<std::int64_t> similar_to;
   std::int64_t top = 5;
-  std::optional<std::string> compare_with;
+  std::optional<FilePath> compare_with;
 
   static void fields(auto& self, auto&& field) {
     field("encoding", self.encoding, "whose table; absent: learned with position_table, else sinusoidal");

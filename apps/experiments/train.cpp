@@ -46,7 +46,7 @@ constexpr bool is_set_here(std::string_view rope_param) {
 
 struct Params {
   std::optional<Task> task;
-  std::optional<std::string> text, tokens;
+  std::optional<FilePath> text, tokens;
   std::optional<TextUnit> text_unit;
   std::optional<double> held_out;
   std::optional<PositionEncoding> encoding;
@@ -62,7 +62,7 @@ struct Params {
   std::optional<std::int64_t> warmup;
   double weight_decay = 0.1, clip_norm = 1;
   std::int64_t seed = 0, log_every = 10;
-  std::optional<std::string> save, init, continue_from;
+  std::optional<FilePath> save_model, init, continue_from;
   std::int64_t save_every = 0;
 
   static void fields(auto& self, auto&& field) {
@@ -99,7 +99,8 @@ struct Params {
     field("clip_norm", self.clip_norm, "largest norm of the whole gradient; 0: no limit");
     field("seed", self.seed, "seed of the first values and of the batches");
     field("log_every", self.log_every, "a row for every so many steps, the first and the last");
-    field("save", self.save, "folder of the checkpoint to write; absent: none");
+    field("save_model", self.save_model, "folder of the checkpoint to write; absent: none");
+    renamed_from(field, "save");
     field("save_every", self.save_every, "also save after every so many steps; 0: at the end");
     field("init", self.init, "checkpoint whose values the run starts from (fine-tuning)");
     field("continue_from", self.continue_from, "checkpoint of an interrupted run to go on with");
@@ -332,8 +333,8 @@ void check_ranges(const Params& p, std::int64_t seq_len) {
   positive("learning_rate", p.learning_rate, false);
   positive("weight_decay", p.weight_decay, true);
   positive("clip_norm", p.clip_norm, true);
-  if (p.save && p.save->empty()) refuse("save must name a folder.");
-  if (p.save_every > 0 && !p.save) refuse("save_every needs save.");
+  if (p.save_model && p.save_model->empty()) refuse("save_model must name a folder.");
+  if (p.save_every > 0 && !p.save_model) refuse("save_every needs save_model.");
   if (p.init && p.continue_from) refuse("init and continue_from exclude each other: give one.");
 }
 
@@ -342,9 +343,9 @@ std::string conclude(const Params& p, const Summary& s) {
                                  s.first_loss, s.final_loss, s.vocab_size, s.chance_loss);
   if (s.interrupted) {
     text += fmt::format("\nInterrupted after step {} of {}.", s.steps_done, p.steps);
-    if (p.save) text += fmt::format(" --continue-from {} goes on as if nothing had happened.", *p.save);
+    if (p.save_model) text += fmt::format(" --continue-from {} goes on as if nothing had happened.", *p.save_model);
   }
-  if (p.save) text += fmt::format("\n{} holds the model.", *p.save);
+  if (p.save_model) text += fmt::format("\n{} holds the model.", *p.save_model);
   return text;
 }
 
@@ -357,10 +358,10 @@ std::string left_out(const Record& record) {
   try {
     if (p.continue_from) return "";
     std::optional<TransformerConfig> base;
-    if (p.init) base = read_config((std::filesystem::path(*p.init) / "config.json").string()).config;
+    if (p.init) base = read_config((std::filesystem::path(p.init->c_str()) / "config.json").string()).config;
     const std::int64_t seq_len = text_length(p, base ? &*base : nullptr);
     const TransformerConfig c = base ? based_config(p, seq_len, *base) : new_config(p, seq_len, 2);
-    if (p.save) config_json(c, {}, "float32");
+    if (p.save_model) config_json(c, {}, "float32");
   } catch (const RopeTypeUnavailable& e) {
     return e.reason();
   } catch (const std::exception&) {
@@ -381,7 +382,7 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
     std::copy(base->model.values().begin(), base->model.values().end(), started.values().begin());
     return started;
   }();
-  if (p.save) config_json(model.config(), data.notes, "float32");  // refuses now what could not be saved later
+  if (p.save_model) config_json(model.config(), data.notes, "float32");  // refuses now what could not be saved later
 
   TrainOptions options;
   options.steps = p.steps;
@@ -395,7 +396,7 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
   options.seed = p.seed;
   options.threads = context.threads;
   options.asked = given_values(field_specs<RopeParams>(), to_record(p.rope));
-  options.save = p.save.value_or("");
+  options.save = p.save_model.value_or("");
   options.save_every = p.save_every;
 
   TokenRate rate;

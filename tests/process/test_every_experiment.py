@@ -4,6 +4,8 @@
 import csv
 import functools
 import json
+import os
+import pty
 import re
 import shutil
 import subprocess
@@ -18,7 +20,7 @@ RUN_OPTIONS = {"format", "output", "config", "sweep", "jobs", "shard", "resume",
 # Where the defaults train a model: the same with less work. CHECKPOINT is one of two steps.
 LIGHTER = {
     "train": ["--steps", "4", "--batch-size", "4", "--log-every", "1"],
-    "extrapolate": ["--encodings", "none,rope", "--seeds", "0,1", "--steps", "4", "--batch-size", "2", "--positions", "256"],
+    "extrapolate": ["--encodings", "none,rope", "--seeds", "0,1", "--steps", "4", "--batch-size", "2", "--eval-tokens", "256"],
     "perplexity": ["--model", "CHECKPOINT"],
     "recall": ["--model", "CHECKPOINT", "--n-trials", "4"],
 }
@@ -69,7 +71,7 @@ class EveryExperiment(ProcessTest):
         folder = tempfile.TemporaryDirectory(prefix="poslab checkpoint ")
         cls.addClassCleanup(folder.cleanup)
         cls.checkpoint = folder.name + "/model"
-        subprocess.run([poslab_process.binary, *TRAIN, "--save", cls.checkpoint], check=True,
+        subprocess.run([poslab_process.binary, *TRAIN, "--save-model", cls.checkpoint], check=True,
                        stdout=subprocess.DEVNULL, env=poslab_process.environment())
 
     def setUp(self):
@@ -207,6 +209,39 @@ class EveryExperiment(ProcessTest):
                         self.assertRegex(text, rf"--(?:\[no-\])?{flag}\b(?!-)", where)
                     self.assertRegex(completions["fish"], rf"(?:-l |--){flag}\b(?!-)")
 
+    def test_lists_of_words_name_what_takes_them(self):
+        def listed(kind):
+            rows = json.loads(self.poslab("list", kind, "--format", "json"))[kind]
+            text = self.poslab("list", kind)
+            for row in rows:
+                self.assertRegex(text, rf"(?m)^(preset  |family  )?{row['word']}\b")
+            return {row["word"]: row for row in rows}
+
+        for kind, params in (("methods", {"encoding", "encodings"}), ("scalings", {"rope_type", "extend_types"})):
+            takes = {(word, e["name"]) for e in self.experiments for f in e["params"] if f["name"] in params
+                     for word in f["words"]}
+            self.assertEqual({(word, name) for word, row in listed(kind).items() for name in row["experiments"]}, takes)
+        self.assertIn("train", listed("methods")["alibi"]["experiments"])
+        yarn = listed("scalings")["yarn"]
+        self.assertIn("extend", yarn["experiments"])
+        self.assertIn("2309.00071", yarn["source"])
+        models = listed("models")
+        self.assertEqual(models["llama-3.1-8b"]["kind"], "preset")
+        self.assertTrue(models["llama"]["runs"])
+
+    def test_help_is_as_wide_as_a_page(self):
+        for e in self.experiments:
+            for line in self.poslab(e["name"], "--help").splitlines():
+                if not line.startswith(("example: ", "poslab ")):
+                    self.assertLessEqual(len(line), 100, line)
+
+    def test_groups_stand_under_their_titles(self):
+        title = "positions on several axes"
+        help_text = self.poslab("rotate", "--help")
+        self.assertRegex(help_text, rf"\n\n{title}\n  --multi-axis")
+        self.assertLess(help_text.index(f"\n{title}\n"), help_text.index("\nrun options\n"))
+        self.assertIn(f".PP\n.I {title}\n.TP\n", self.poslab("generate", "man"))
+
     def test_completions_are_valid_scripts(self):
         for shell in ("bash", "zsh", "fish"):
             if not shutil.which(shell):
@@ -229,6 +264,44 @@ class EveryExperiment(ProcessTest):
         self.assertEqual(completed("rope-s"), ["rope-score"])
         self.assertEqual(completed("rope-score", "--rope-th"), ["--rope-theta"])
         self.assertEqual(sorted(completed("rope-score", "--layout", "")), ["half", "interleaved"])
+        self.assertEqual(completed("rope-score", "--layout", "=", "h"), ["half"])
+        self.assertEqual(completed("extend", "--model", "llama-3.1"), ["llama-3.1-8b"])
+        self.assertEqual(completed("inspect", "llama-3.1"), ["llama-3.1-8b"])
+        self.assertEqual(completed("extrapolate", "--encodings", "rope,ali"), ["rope,alibi"])
+        self.assertEqual(completed("train", "--encoding", "ali"), ["alibi"])
+        self.assertEqual(completed("extend", "--sweep", "seq"), ["seq_len="])
+        self.assertEqual(completed("probe", "--expect", "mis"), ["mismatch"])
+        self.assertEqual(completed("list", "sc"), ["scalings"])
+        self.assertEqual(completed("help", "rope-s"), ["rope-score"])
+        self.assertEqual(completed("table", "--seq-len", ""), [""])
+
+    def test_interactive_bash_completes_files(self):
+        """What readline makes of them: quoted, never run, and a folder without a blank behind it."""
+        script = self.file("bash", self.poslab("generate", "complete-bash"))
+        (self.folder / "models of mine").mkdir()
+        (self.folder / "models of mine" / "config.json").write_text("{}")
+        (self.folder / "$(touch ran).npy").write_text("")
+        ask = (f"source '{script}'; poslab() {{ printf '<%s>' \"$@\"; echo; }}; PS1=; bind 'set bell-style none'\n"
+               "poslab perplexity --model mod\tconf\t\n"
+               "poslab table --compare-with \\$\t\n"
+               "exit\n")
+        master, slave = pty.openpty()
+        shell = subprocess.Popen(["bash", "--norc", "--noprofile", "-i"], cwd=self.folder, stdin=slave, stdout=slave,
+                                 stderr=slave, env=poslab_process.environment(TERM="dumb"), start_new_session=True)
+        os.close(slave)
+        os.write(master, ask.encode())
+        seen = b""
+        try:
+            while chunk := os.read(master, 4096):
+                seen += chunk
+        except OSError:  # the shell has closed it
+            pass
+        os.close(master)
+        self.assertEqual(shell.wait(), 0)
+        said = seen.decode().replace("\r", "")
+        self.assertIn("\n<perplexity><--model><models of mine/config.json>\n", said)
+        self.assertIn("\n<table><--compare-with><$(touch ran).npy>\n", said)
+        self.assertFalse((self.folder / "ran").exists())
 
     @for_each_experiment
     def test_examples_run(self, e):

@@ -16,7 +16,7 @@ WORDS = {
     "perplexity": ("perplexity", "--tokens", "tokens.npy", "--seq-len", "8", "--model"),
     "recall": ("recall", "--model"),
     "detect": ("permute", "--detect", "--tokens", "tokens.npy", "--model"),
-    "permute": ("permute", "--save", "out.safetensors", "--model"),
+    "permute": ("permute", "--save-weights", "out.safetensors", "--model"),
     "inspect": ("inspect", "--model"),
     "probe": ("probe", "--model"),
     "extend": ("extend", "--model"),

@@ -47,6 +47,40 @@ class Flags(ProcessTest):
             self.refused("rope-score", *words, said="per-pair")
         self.refused("rope-score", "--per-pair", "true", said="true")
 
+    def test_a_renamed_parameter_keeps_its_old_word_with_a_warning(self):
+        small = ["extrapolate", "--encodings", "none", "--seeds", "0", "--steps", "1", "--seq-len", "8", "--d-model", "8",
+                 "--multiples", "1"]
+        new = self.document(*small, "--eval-tokens", "64")
+        self.assertEqual(new["params"]["eval_tokens"], 64)
+
+        def renamed(said, *words):
+            done = self.run_poslab(*words)
+            self.assertEqual((done.returncode, done.stderr.decode()),
+                             (0, f"poslab: note: {said} now; the next version no longer takes the old name\n"))
+            return [without_context(json.loads(line)) for line in done.stdout.decode().splitlines()]
+
+        flag = "--positions is called --eval-tokens"
+        expected = [without_context(new)]
+        one_line = ("--format", "ndjson")
+        self.assertEqual(renamed(flag, *small, "--positions", "64", *one_line), expected)
+        self.assertEqual(renamed(flag, *small, "--positions=64", *one_line), expected)
+        config = self.file("old.json", '{"positions": 64}')
+        self.assertEqual(renamed(f"{config}: positions is called eval_tokens", *small, "--config", config, *one_line),
+                         expected)
+        self.assertEqual(renamed("--sweep positions: positions is called eval_tokens", *small, "--sweep", "positions=64"),
+                         expected)
+        self.poslab(*small, "--positions", "64", "--quiet")
+        self.refused(*small, "--positions", "64", "--eval-tokens", "64", said="--eval-tokens is given 2 times")
+        self.refused(*small, "--config", self.file("both.json", '{"positions": 64, "eval_tokens": 64}'),
+                     said="eval_tokens is given under its old and its new name")
+        kept = self.folder / "points.ndjson"
+        sweep = [*small, "--sweep", "eval_tokens=64,128", "--output", "points.ndjson"]
+        self.poslab(*sweep)
+        lines = [line.replace("eval_tokens", "positions") for line in kept.read_text().splitlines(keepends=True)]
+        kept.write_text("".join(lines))
+        self.poslab(*sweep, "--resume")
+        self.assertEqual(kept.read_text(), "".join(lines), "points of an older file are found again")
+
     def test_what_the_command_line_does_not_take(self):
         self.refused("rope-score", "--seed", "1", "--seed", "2", said="--seed")
         self.refused("rope-score", "--seed=", "--head-dim", "8", said="--seed=")

@@ -63,7 +63,7 @@ class Probe(ProcessTest):
             "heads first": (x, y, ()),
             "no heads": (x[0], y[0], ()),
             "batch and heads": (x[None], y[None], ()),
-            "places first": (x.transpose(1, 0, 2), y.transpose(1, 0, 2), ("--positions", "p.npy")),
+            "places first": (x.transpose(1, 0, 2), y.transpose(1, 0, 2), ("--positions-input", "p.npy")),
             "Fortran order": (np.asfortranarray(x), np.asfortranarray(y), ()),
             "big endian": (x.astype(">f4"), y.astype(">f8"), ()),
             "f16": (x.astype("f2"), half(x.astype("f2").astype("f8"), positions).astype("f2"), ()),
@@ -83,9 +83,9 @@ class Probe(ProcessTest):
         y = half(x, positions[:, None, :])
         self.save(p=positions, shared=np.arange(24))
         meant = ("--layout", "half", "--rope-theta", "10000")
-        right = self.vectors(x, y, *meant, "--positions", "p.npy")["summary"]
+        right = self.vectors(x, y, *meant, "--positions-input", "p.npy")["summary"]
         self.assertEqual((right["verdict"], right["n_places"]), ("match", 48))
-        padded = self.vectors(x[1], y[1], *meant, "--positions", "shared.npy")["summary"]
+        padded = self.vectors(x[1], y[1], *meant, "--positions-input", "shared.npy")["summary"]
         self.assertEqual(padded["verdict"], "mismatch")
 
     def test_unit_vectors(self):
@@ -93,7 +93,7 @@ class Probe(ProcessTest):
         eye = np.broadcast_to(np.eye(32), (8, 32, 32))
         turned = half(eye.transpose(1, 0, 2), positions, theta=500000.0).transpose(1, 0, 2)
         self.save(u=turned, p=positions)
-        summary = self.document("probe", "--unit-vectors", "u.npy", "--positions", "p.npy")["summary"]
+        summary = self.document("probe", "--unit-vectors", "u.npy", "--positions-input", "p.npy")["summary"]
         self.assertEqual((summary["verdict"], summary["layout"], summary["rotary_dim"], summary["rope_theta"]),
                          ("match", "half", 32, 500000))
 
@@ -146,7 +146,7 @@ class Probe(ProcessTest):
             return self.refused("--query-input", before, "--query-output", after, *more)
 
         self.assertIn("bad.npy has nan at [1, 7, 5]", ask("x.npy", "bad.npy"))
-        self.assertIn("no axis of y.npy (3 x 40 x 64) counts them", ask("x.npy", "y.npy", "--positions", "p.npy"))
+        self.assertIn("no axis of y.npy (3 x 40 x 64) counts them", ask("x.npy", "y.npy", "--positions-input", "p.npy"))
         self.assertIn("must have the same shape", ask("x.npy", "short.npy"))
         self.assertIn("63 channels", ask("odd.npy", "odd.npy"))
         self.assertIn("single value", ask("one.npy", "one.npy"))

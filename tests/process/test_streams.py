@@ -31,6 +31,7 @@ class Commands(ProcessTest):
         self.refused("table", "--format", "jsn", said=["jsn", "'json'"])
         self.refused("rotate", "--layout", "interlaced", said=["interlaced", "'interleaved'"])
         self.refused("generate", "complete-bsh", said="'complete-bash'")
+        self.refused("list", "scaling", said="'scalings'")
 
     def test_an_error_beside_help_is_still_an_error(self):
         self.refused("table", "--bogus", "--help", said="--bogus")

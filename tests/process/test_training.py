@@ -83,8 +83,8 @@ class Checkpoints(Runs):
         return ["--continue-from", folder] if (self.folder / folder / "config.json").exists() else []
 
     def test_kill_at_any_moment_of_a_saving_run(self):
-        self.poslab(*self.TRAIN, "--save", "whole", "--quiet")
-        saving = [*self.TRAIN, "--save", "m", "--save-every", "1"]
+        self.poslab(*self.TRAIN, "--save-model", "whole", "--quiet")
+        saving = [*self.TRAIN, "--save-model", "m", "--save-every", "1"]
         moments = random.Random(0)
         for _ in range(12):
             process = self.start(*saving, *self.continued("m"))
@@ -93,7 +93,7 @@ class Checkpoints(Runs):
             process.wait()
             if (self.folder / "m").exists():  # then it is whole
                 self.assertEqual(sorted(os.listdir(self.folder / "m")), sorted(FILES))
-                self.poslab("perplexity", "--model", "m", "--seq-len", "16", "--positions", "32")
+                self.poslab("perplexity", "--model", "m", "--seq-len", "16", "--eval-tokens", "32")
         self.poslab(*saving, *self.continued("m"), "--quiet")
         self.assertEqual(self.state_of("m"), self.state_of("whole"))
         self.assertEqual(self.names(), ["m", "whole"])
@@ -103,15 +103,15 @@ class Checkpoints(Runs):
             (self.folder / left).mkdir()
             self.file(f"{left}/other.safetensors", b"half")
         self.file("m.lock", b"")
-        self.poslab("train", *SMALL, "--steps", "2", "--save", "m", "--quiet")
+        self.poslab("train", *SMALL, "--steps", "2", "--save-model", "m", "--quiet")
         self.assertEqual(self.names(), ["m"])
         self.assertEqual(sorted(os.listdir(self.folder / "m")), sorted(FILES))
 
     def test_a_disk_that_fills_leaves_the_old_checkpoint(self):
-        self.poslab("train", *SMALL, "--steps", "150", "--warmup", "9", "--save", "m", "--quiet")
+        self.poslab("train", *SMALL, "--steps", "150", "--warmup", "9", "--save-model", "m", "--quiet")
         before = self.state_of("m")
         size, _ = before["model.safetensors"]
-        words = ["train", *SMALL, "--steps", "160", "--warmup", "9", "--save", "m", "--continue-from", "m"]
+        words = ["train", *SMALL, "--steps", "160", "--warmup", "9", "--save-model", "m", "--continue-from", "m"]
         for limit in (100, size // 2, size + 10):  # in the config, the model, the state of training
             message = self.refused(*words, said=["cannot write m", "file too large"],
                                    preexec_fn=lambda most=limit: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)))
@@ -120,10 +120,10 @@ class Checkpoints(Runs):
             self.assertEqual(self.names(), ["m"])
 
     def test_a_folder_has_one_writer(self):
-        process = self.start("train", *SMALL, "--steps", "1000000", "--save", "m", "--save-every", "20")
+        process = self.start("train", *SMALL, "--steps", "1000000", "--save-model", "m", "--save-every", "20")
         self.wait_until((self.folder / "m").exists, process)
-        self.refused("train", *SMALL, "--steps", "2", "--save", "m", said=["cannot write m", "another run is writing it"])
-        self.refused("train", *SMALL, "--steps", "2", "--save", "m/", said="another run is writing it")
+        self.refused("train", *SMALL, "--steps", "2", "--save-model", "m", said=["cannot write m", "another run is writing it"])
+        self.refused("train", *SMALL, "--steps", "2", "--save-model", "m/", said="another run is writing it")
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=poslab_process.TIMEOUT)
         self.assertEqual(process.returncode, 0)
@@ -133,21 +133,21 @@ class Checkpoints(Runs):
 
     def test_what_no_config_can_name_is_refused_before_training(self):
         # A second of training is some hundred steps: this many would not end.
-        self.refused("train", *SMALL, "--rope-type", "ntk_by_parts", "--factor", "2", "--steps", 10 ** 9, "--save", "m",
+        self.refused("train", *SMALL, "--rope-type", "ntk_by_parts", "--factor", "2", "--steps", 10 ** 9, "--save-model", "m",
                      said="ntk_by_parts")
         self.assertEqual(self.names(), [])
 
     def test_a_loss_that_is_no_number_names_its_step(self):
-        self.poslab("train", *SMALL, "--steps", "2", "--save", "m", "--quiet")
+        self.poslab("train", *SMALL, "--steps", "2", "--save-model", "m", "--quiet")
         before = self.state_of("m")
-        words = ["train", *SMALL, "--steps", "9", "--save", "m", "--init", "m", "--learning-rate", "1e30", "--warmup", "0"]
+        words = ["train", *SMALL, "--steps", "9", "--save-model", "m", "--init", "m", "--learning-rate", "1e30", "--warmup", "0"]
         for more in ([], ["--save-every", "1"]):
             self.refused(*words, *more, said=["not finite at step 2", "m is as it was"])
             self.assertEqual(self.state_of("m"), before)
             self.assertEqual(self.names(), ["m"])
 
     def test_damaged_files_are_named(self):
-        self.poslab("train", *SMALL, "--steps", "2", "--save", "m", "--quiet")
+        self.poslab("train", *SMALL, "--steps", "2", "--save-model", "m", "--quiet")
         for name in ("model.safetensors", "training.safetensors"):
             for damage, said in (
                     (lambda raw: raw[:-3], "truncated"),
@@ -224,7 +224,7 @@ class Signals(Runs):
         self.assertEqual(process.communicate(timeout=poslab_process.TIMEOUT), (b"", b""))
 
     def test_an_interrupted_study_says_so(self):
-        process = self.start("extrapolate", "--steps", "100000", "--save", "study")
+        process = self.start("extrapolate", "--steps", "100000", "--save-study", "study")
         self.wait_until((self.folder / "study").exists, process)
         time.sleep(0.5)
         process.send_signal(signal.SIGTERM)
@@ -236,7 +236,7 @@ class Signals(Runs):
 class Studies(Runs):
     @staticmethod
     def study(steps, encodings="rope,learned", seeds="0,1"):
-        return ["extrapolate", "--seq-len", "16", "--d-model", "16", "--n-layers", "1", "--steps", steps, "--positions",
+        return ["extrapolate", "--seq-len", "16", "--d-model", "16", "--n-layers", "1", "--steps", steps, "--eval-tokens",
                 "128", "--multiples", "1,2", "--encodings", encodings, "--seeds", seeds, "--extend-types", "linear",
                 "--extend-steps", "0,5", "--threads", "1"]
 
@@ -246,7 +246,7 @@ class Studies(Runs):
 
     def test_a_killed_study_goes_on_by_encoding_and_seed(self):
         def saved(steps):
-            return [*self.study(steps), "--save", "study"]
+            return [*self.study(steps), "--save-study", "study"]
 
         steps, _, _ = self.stop_midway(saved, self.kept, signal.SIGKILL, -signal.SIGKILL)
         kept = self.kept()
@@ -254,7 +254,7 @@ class Studies(Runs):
         again = self.document(*saved(steps))
         self.assertEqual({name: self.kept()[name] for name in kept}, kept)
         self.assertEqual(len(self.kept()), 4)
-        again["params"]["save"] = None
+        again["params"]["save_study"] = None
         self.assertEqual(without_context(again), without_context(self.document(*self.study(steps))))
         # Its own bytes too, when everything is kept; other parameters find nothing of it.
         self.assertEqual(strip_context(self.poslab(*saved(steps))), strip_context(self.poslab(*saved(steps))))
@@ -285,7 +285,7 @@ class Studies(Runs):
                          [(e, s) for e in ("rope", "learned") for s in (0, 1)])
 
     def test_damaged_results_are_named(self):
-        words = ["extrapolate", "--steps", "2", "--seq-len", "8", "--encodings", "none", "--seeds", "4", "--save", "study"]
+        words = ["extrapolate", "--steps", "2", "--seq-len", "8", "--encodings", "none", "--seeds", "4", "--save-study", "study"]
         self.poslab(*words)
         path, = (self.folder / "study").glob("none-seed4-*.json")
         good = path.read_text()
@@ -324,7 +324,7 @@ class Progress(Runs):
             (["train", *SMALL, "--steps", "1000000"], r"train \S+ +\d+%  " + loss),
             (["train", *SMALL, "--steps", "1000000", "--sweep", "seed=1,2"], loss),
             (["extrapolate", "--steps", "100000"], "rope seed 0: " + loss),
-            (["perplexity", "--positions", "1000000", "--seq-len", "64"], r"  \d+ " + left),
+            (["perplexity", "--eval-tokens", "1000000", "--seq-len", "64"], r"  \d+ " + left),
         ]
         for words, expected in cases:
             with self.subTest(words[0]):

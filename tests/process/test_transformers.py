@@ -26,7 +26,7 @@ SMALL = ["--d-model", "32", "--n-layers", "2", "--n-heads", "4", "--batch-size",
 class Logits(ProcessTest):
     def compare(self, loader, *words, length=32):
         """The largest difference of a target's loss: poslab's mean per position bucket against transformers'."""
-        self.poslab("train", *SMALL, "--seq-len", length, "--save", "m", "--quiet", *words)
+        self.poslab("train", *SMALL, "--seq-len", length, "--save-model", "m", "--quiet", *words)
         model = getattr(transformers, loader).from_pretrained(str(self.folder / "m")).eval()
         vocabulary = model.config.vocab_size
         tokens = np.random.default_rng(0).integers(0, vocabulary, length + 1)
@@ -48,7 +48,7 @@ class Logits(ProcessTest):
         self.compare("LlamaForCausalLM", "--encoding", "rope", "--n-kv-heads", "2", "--no-tied-head")
 
     def test_scaled_rope_is_a_llama(self):
-        self.poslab("train", *SMALL, "--seq-len", "32", "--save", "short", "--quiet")
+        self.poslab("train", *SMALL, "--seq-len", "32", "--save-model", "short", "--quiet")
         self.compare("LlamaForCausalLM", "--init", "short", "--rope-type", "linear", length=64)
 
     def test_learned_is_a_gpt2(self):

@@ -16,9 +16,9 @@ using Words = std::vector<std::string>;
 
 namespace {
 
-const Settings small = {{"seq_len", std::int64_t{16}},    {"steps", std::int64_t{12}},
-                        {"batch_size", std::int64_t{4}},  {"d_model", std::int64_t{16}},
-                        {"positions", std::int64_t{256}}, {"multiples", Integers{1, 2}}};
+const Settings small = {{"seq_len", std::int64_t{16}},      {"steps", std::int64_t{12}},
+                        {"batch_size", std::int64_t{4}},    {"d_model", std::int64_t{16}},
+                        {"eval_tokens", std::int64_t{256}}, {"multiples", Integers{1, 2}}};
 
 Settings with(Settings more) {
   more.insert(more.begin(), small.begin(), small.end());
@@ -123,7 +123,7 @@ TEST_CASE("a text trains on its beginning and is asked about its last tenth") {
   const Settings settings = with({{"text", scratch.file(text, "a.txt")},
                                   {"encodings", Words{"none"}},
                                   {"seeds", Integers{0}},
-                                  {"positions", std::int64_t{1000}},
+                                  {"eval_tokens", std::int64_t{1000}},
                                   {"steps", std::int64_t{60}}});
   const auto ran = run_experiment("extrapolate", settings);
   CHECK(ran.summary<std::int64_t>("vocab_size") == 8);

@@ -37,14 +37,14 @@ TEST_CASE("permute without a file shows the order of a head's rows") {
 TEST_CASE("permute takes sizes and layout from the config beside the weights") {
   const Scratch scratch;
   const std::string there = scratch.path("there.safetensors"), back = scratch.path("back.safetensors");
-  const auto ran = run_experiment("permute", {{"model", golden_path("llama_tiny/rope_half")}, {"save", there}});
+  const auto ran = run_experiment("permute", {{"model", golden_path("llama_tiny/rope_half")}, {"save_weights", there}});
   CHECK(ran.summary<std::int64_t>("tensors") == 4);
   CHECK(ran.summary<std::int64_t>("resolved_n_kv_heads") == 2);
   CHECK(ran.summary<bool>("round_trip"));
   CHECK(bytes_of(there) == bytes_of(golden_path("llama_tiny/rope_half_permuted/model.safetensors")));
   // This one's config says rope_interleave.
   const auto returned =
-      run_experiment("permute", {{"model", golden_path("llama_tiny/rope_half_permuted")}, {"save", back}});
+      run_experiment("permute", {{"model", golden_path("llama_tiny/rope_half_permuted")}, {"save_weights", back}});
   CHECK(returned.summary<std::string>("resolved_from") == "interleaved");
   CHECK(bytes_of(back) == bytes_of(golden_path("llama_tiny/rope_half/model.safetensors")));
 }
@@ -57,7 +57,7 @@ TEST_CASE("permuted weights of every family with RoPE give the same logits, and 
     const Scratch scratch;
     const std::string folder = scratch.path("turned"), weights = folder + "/model.safetensors";
     std::filesystem::create_directory(folder);
-    const auto ran = run_experiment("permute", {{"model", families(name)}, {"save", weights}});
+    const auto ran = run_experiment("permute", {{"model", families(name)}, {"save_weights", weights}});
     CHECK(ran.summary<bool>("round_trip"));
     auto config = golden("families/" + name + "/config.json");
     const std::vector<std::int64_t> tokens = {3, 1, 4, 1, 5, 9, 2, 6};
@@ -75,7 +75,7 @@ TEST_CASE("permuted weights of every family with RoPE give the same logits, and 
     config["rope_interleave"] = true;
     CHECK(off(logits(), own) < 1e-12);
     const std::string back = scratch.path("back.safetensors");
-    run_experiment("permute", {{"model", folder}, {"save", back}});
+    run_experiment("permute", {{"model", folder}, {"save_weights", back}});
     CHECK(bytes_of(back) == bytes_of(families(name) + "/model.safetensors"));
   }
 }
@@ -84,13 +84,13 @@ TEST_CASE("permute refuses what it cannot do") {
   const Scratch scratch;
   const std::string file = golden_path("llama_tiny/rope_half/model.safetensors"), to = scratch.path("x");
   CHECK(refusal("permute", {{"model", file}}) ==
-        "[permute] model and save go together: the file to read and the file to write.");
-  CHECK(refusal("permute", {{"model", file}, {"save", to}, {"n_heads", std::int64_t{8}}})
+        "[permute] model and save_weights go together: the file to read and the file to write.");
+  CHECK(refusal("permute", {{"model", file}, {"save_weights", to}, {"n_heads", std::int64_t{8}}})
             .find("q_proj.weight has 32 rows but 8 heads of 8 channels need 64") != std::string::npos);
   std::filesystem::copy(file, scratch.path("alone.safetensors"));
-  CHECK(refusal("permute", {{"model", scratch.path("alone.safetensors")}, {"save", to}}) ==
+  CHECK(refusal("permute", {{"model", scratch.path("alone.safetensors")}, {"save_weights", to}}) ==
         "[permute] no config.json says n_heads: give it.");
-  CHECK(refusal("permute", {{"model", golden_path("llama_tiny/none")}, {"save", to}}).find("has no RoPE") !=
+  CHECK(refusal("permute", {{"model", golden_path("llama_tiny/none")}, {"save_weights", to}}).find("has no RoPE") !=
         std::string::npos);
 }
 
@@ -103,7 +103,7 @@ TEST_CASE("permute --detect says by loss which layout the weights want") {
     CheckpointFolder(half).save<float>(small.model, {{"task", "copy"}}, nullptr);
   }
   const auto detect = [](const std::string& model) {
-    return run_experiment("permute", {{"model", model}, {"detect", true}, {"positions", std::int64_t{2048}}});
+    return run_experiment("permute", {{"model", model}, {"detect", true}, {"eval_tokens", std::int64_t{2048}}});
   };
   const auto first = detect(half);
   CHECK(first.summary<std::string>("wanted_layout") == "half");
@@ -113,7 +113,7 @@ TEST_CASE("permute --detect says by loss which layout the weights want") {
 
   // The same weights, permuted without a word to the config.
   std::filesystem::create_directory(turned);
-  run_experiment("permute", {{"model", half}, {"save", turned + "/model.safetensors"}});
+  run_experiment("permute", {{"model", half}, {"save_weights", turned + "/model.safetensors"}});
   std::filesystem::copy(half + "/config.json", turned + "/config.json");
   const auto second = detect(turned + "/model.safetensors");
   CHECK(second.summary<std::string>("wanted_layout") == "interleaved");
@@ -121,7 +121,7 @@ TEST_CASE("permute --detect says by loss which layout the weights want") {
   CHECK(second.report.conclusion.find("but the model says half") != std::string::npos);
 
   CHECK(refusal("permute", {{"detect", true}}).find("[permute] detect needs a model") == 0);
-  CHECK(refusal("permute", {{"detect", true}, {"model", half}, {"save", scratch.path("x")}})
+  CHECK(refusal("permute", {{"detect", true}, {"model", half}, {"save_weights", scratch.path("x")}})
             .find("[permute] detect writes nothing") == 0);
   CHECK(refusal("permute", {{"text", scratch.path("x")}}) == "[permute] tokens and text are for detect.");
 }
@@ -132,7 +132,7 @@ TEST_CASE("permute --detect on real models: halves, GGUF's neighbours, and a fil
   if (!stories || !baby) return;
   const auto wanted = [](const std::string& model, const std::string& tokens) {
     return run_experiment("permute",
-                          {{"model", model}, {"tokens", tokens}, {"detect", true}, {"positions", std::int64_t{512}}})
+                          {{"model", model}, {"tokens", tokens}, {"detect", true}, {"eval_tokens", std::int64_t{512}}})
         .summary<std::string>("wanted_layout");
   };
   CHECK(wanted(*stories, *stories + "/tokens.npy") == "half");

@@ -121,7 +121,7 @@ TEST_CASE("sliding and last score what they say, under a window of attention") {
                            {"buckets", Integers{0, 30}},
                            {"stride", std::int64_t{10}},
                            {"attention_window", std::int64_t{5}},
-                           {"positions", std::int64_t{60}}};
+                           {"eval_tokens", std::int64_t{60}}};
   for (const char* mode : {"sliding", "last"}) {
     CAPTURE(mode);
     Settings settings = common;

@@ -79,7 +79,7 @@ TEST_CASE("an interrupted run that is continued gives the same bytes") {
   const std::string text = scratch.file(sentence(600), "text.txt");
   for (const Settings& source : {Settings{{"task", std::string("reverse")}}, Settings{{"text", text}}}) {
     const auto settings = [&](const std::string& save) {
-      Settings all = quick({{"save", scratch.path(save)}});
+      Settings all = quick({{"save_model", scratch.path(save)}});
       all.insert(all.end(), source.begin(), source.end());
       return all;
     };
@@ -126,9 +126,9 @@ TEST_CASE("an interrupted run that is continued gives the same bytes") {
 
 TEST_CASE("a checkpoint is fine-tuned for longer texts") {
   const Scratch scratch;
-  run_experiment("train", quick({{"save", scratch.path("short")}}));
+  run_experiment("train", quick({{"save_model", scratch.path("short")}}));
   run_experiment("train", quick({{"init", scratch.path("short")},
-                                 {"save", scratch.path("long")},
+                                 {"save_model", scratch.path("long")},
                                  {"seq_len", std::int64_t{64}},
                                  {"rope_type", std::string("yarn")},
                                  {"steps", std::int64_t{2}}}));
@@ -137,7 +137,7 @@ TEST_CASE("a checkpoint is fine-tuned for longer texts") {
   CHECK(config.rope.factor == 4.0);
   CHECK(config.rope.original_max_position_embeddings == 16.0);
   CHECK(config.max_position_embeddings == 64);
-  run_experiment("train", quick({{"encoding", std::string("learned")}, {"save", scratch.path("seats")}}));
+  run_experiment("train", quick({{"encoding", std::string("learned")}, {"save_model", scratch.path("seats")}}));
   CHECK(failure(quick({{"init", scratch.path("seats")}, {"seq_len", std::int64_t{17}}})).find("16") !=
         std::string::npos);
   CHECK(failure(quick({{"init", scratch.path("short")}, {"d_model", std::int64_t{32}}})) ==
@@ -148,8 +148,8 @@ TEST_CASE("a loss that is no number stops the run at its step, and no such model
   const Scratch scratch;
   const std::string folder = scratch.path("m");
   // Every step multiplies the matrices by -999 until their squares overflow.
-  const Settings growing = {{"save", folder},      {"save_every", std::int64_t{1}}, {"learning_rate", 1e-3},
-                            {"weight_decay", 1e6}, {"warmup", std::int64_t{0}},     {"steps", std::int64_t{99}}};
+  const Settings growing = {{"save_model", folder}, {"save_every", std::int64_t{1}}, {"learning_rate", 1e-3},
+                            {"weight_decay", 1e6},  {"warmup", std::int64_t{0}},     {"steps", std::int64_t{99}}};
   const std::string said = failure(quick(growing));
   CAPTURE(said);
   const auto number_behind = [&](const std::string& words) {
@@ -201,7 +201,7 @@ TEST_CASE("texts and settings that cannot be trained on are refused") {
         "[rope] beta_fast must be above 0 but got 0.");
   CHECK(failure(quick({{"rope_type", std::string("linear")}, {"factor", 0.5}})) ==
         "[rope] factor must be at least 1 but got 0.5.");
-  CHECK(failure(quick({{"save", std::string()}})) == "[train] save must name a folder.");
+  CHECK(failure(quick({{"save_model", std::string()}})) == "[train] save_model must name a folder.");
   CHECK(failure(quick({{"batch_size", std::int64_t{1} << 20}, {"seq_len", std::int64_t{64}}}))
             .find("GB, and this machine has") != std::string::npos);
   CHECK(failure(quick({{"d_model", std::int64_t{18}}})) ==
@@ -209,9 +209,10 @@ TEST_CASE("texts and settings that cannot be trained on are refused") {
   CHECK(failure(quick({{"n_heads", std::int64_t{4}}, {"n_kv_heads", std::int64_t{3}}})) ==
         "[transformer] n_heads 4 is not a multiple of n_kv_heads 3.");
   CHECK(failure(quick({{"learning_rate", 0.0}})) == "[train] learning_rate must be above 0 but got 0.");
-  CHECK(failure(quick({{"rope_type", std::string("ntk_by_parts")}, {"save", scratch.path("x")}}))
+  CHECK(failure(quick({{"rope_type", std::string("ntk_by_parts")}, {"save_model", scratch.path("x")}}))
             .find("no name for ntk_by_parts") != std::string::npos);
-  run_experiment("train", quick({{"text", scratch.file(sentence(300), "text.txt")}, {"save", scratch.path("m")}}));
+  run_experiment("train",
+                 quick({{"text", scratch.file(sentence(300), "text.txt")}, {"save_model", scratch.path("m")}}));
   CHECK(failure(quick({{"text", scratch.file("Z" + sentence(300), "other.txt")}, {"init", scratch.path("m")}}))
             .find("character 0 is U+005A") != std::string::npos);
   CHECK(failure(quick({{"init", scratch.path("m")}})) ==
@@ -223,7 +224,7 @@ TEST_CASE("texts and settings that cannot be trained on are refused") {
 TEST_CASE("a checkpoint's task is the task of what starts from it") {
   const Scratch scratch;
   const std::string folder = scratch.path("m");
-  run_experiment("train", quick({{"task", std::string("copy")}, {"save", folder}}));
+  run_experiment("train", quick({{"task", std::string("copy")}, {"save_model", folder}}));
   for (const char* from : {"init", "continue_from"}) {
     CHECK(run_experiment("train", quick({{from, folder}})).summary<std::int64_t>("vocab_size") == 17);
   }
@@ -237,7 +238,7 @@ TEST_CASE("every scaling and share of turning channels trains, and a continued r
                                    {"short_factor", ones},
                                    {"long_factor", longer},
                                    {"original_max_position_embeddings", std::int64_t{8}},
-                                   {"save", folder}});
+                                   {"save_model", folder}});
   run_experiment("train", longrope);
   const TransformerConfig config = load_checkpoint<float>(folder).model.config();
   CHECK(config.rope.long_factor == longer);
@@ -248,7 +249,7 @@ TEST_CASE("every scaling and share of turning channels trains, and a continued r
   CHECK(failure(again).empty());
   const auto continued = [&](Settings more) {
     more.emplace_back("continue_from", folder);
-    more.emplace_back("save", folder);
+    more.emplace_back("save_model", folder);
     return failure(quick(more));
   };
   CHECK(continued({}).empty());
@@ -259,11 +260,11 @@ TEST_CASE("every scaling and share of turning channels trains, and a continued r
         "[train] attention_window is 3 but the checkpoint's is 0.");
   CHECK(continued({{"layout", std::string("interleaved")}}) == "[train] layout differs from the checkpoint's.");
 
-  run_experiment("train", quick({{"partial_rotary_factor", 0.5}, {"save", scratch.path("part")}}));
+  run_experiment("train", quick({{"partial_rotary_factor", 0.5}, {"save_model", scratch.path("part")}}));
   CHECK(load_checkpoint<float>(scratch.path("part")).model.config().rope.rotary_dim == 4);
   run_experiment("train", quick({{"rope_type", std::string("proportional")},
                                  {"partial_rotary_factor", 0.5},
-                                 {"save", scratch.path("still")}}));
+                                 {"save_model", scratch.path("still")}}));
   CHECK(rope_frequencies(load_checkpoint<float>(scratch.path("still")).model.config().rope).inv_freq[2] == 0);
 }
 
