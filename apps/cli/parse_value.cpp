@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "poslab/core/numbers.h"
+#include "poslab/core/utf8.h"
 
 namespace poslab::cli {
 namespace {
@@ -65,24 +66,6 @@ Value parse_value(const FieldSpec& spec, std::string_view text, std::string_view
     default:
       return spec.list ? Value(parse_list<std::string>(text, word)) : Value(word(text));
   }
-}
-
-bool is_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    const int more = lead < 0x80 ? 0 : lead < 0xC2 ? -1 : lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : lead < 0xF5 ? 3 : -1;
-    if (more < 0 || i + static_cast<std::size_t>(more) >= text.size()) return false;
-    std::uint32_t code = more == 0 ? lead : lead & (0x3Fu >> more);
-    for (int k = 1; k <= more; ++k) {
-      const auto next = static_cast<unsigned char>(text[i + static_cast<std::size_t>(k)]);
-      if ((next & 0xC0) != 0x80) return false;
-      code = code << 6 | (next & 0x3Fu);
-    }
-    const bool overlong = (more == 2 && code < 0x800) || (more == 3 && code < 0x10000);
-    if (overlong || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return false;
-    i += static_cast<std::size_t>(more) + 1;
-  }
-  return true;
 }
 
 std::string type_name(const FieldSpec& spec) {

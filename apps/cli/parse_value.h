@@ -20,8 +20,6 @@ struct UsageError : std::runtime_error {
 // `where` names the source in errors: "--rope-theta", "sweep point".
 Value parse_value(const FieldSpec& spec, std::string_view text, std::string_view where);
 
-bool is_utf8(std::string_view text);
-
 // "type" as shown by help and list: "integer", "list of real", "half|interleaved", ...
 std::string type_name(const FieldSpec& spec);
 

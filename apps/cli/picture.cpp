@@ -116,7 +116,7 @@ std::string draw_lines(const Picture& picture, int width, bool color) {
   if (picture.series.size() > 1) {
     for (std::size_t s = 0; s < picture.series.size(); ++s) {
       const std::string name = "■ " + picture.series[s].name;
-      out += (s ? "  " : "  ") + (color ? with_color(name, series_colors[s % series_colors.size()]) : name);
+      out += "  " + (color ? with_color(name, series_colors[s % series_colors.size()]) : name);
     }
     out += '\n';
   }

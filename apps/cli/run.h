@@ -9,7 +9,7 @@
 namespace poslab::cli {
 
 // words: the arguments after the program's name. Returns 0 done, 1 an asked --expect failed, 2 any error;
-// closed_pipe when the reader of the output has gone.
+// closed_pipe where the program that reads the output has ended.
 inline constexpr int closed_pipe = 141;
 int run(std::span<const std::string> words, const Streams& streams);
 

@@ -305,7 +305,7 @@ ProbeReport run(const Params& p, const RunContext& context) {
 
 Experiment describe_probe() {
   Experiment experiment = describe<Params, ProbeSummary, ProbeRow>(
-      "probe", "What does an implementation of RoPE do, and which mistake parts it from what was meant?",
+      "probe", "What does an implementation of RoPE do, and which mistake sets it apart from what was meant?",
       "poslab probe --query-input q_in.npy --query-output q_out.npy --positions-input positions.npy --layout half "
       "--rope-theta 500000",
       run);

@@ -37,9 +37,8 @@ EvaluationText StudyMaterial::asked(std::int64_t length, std::int64_t positions)
     EvaluationText text = *held_out_;
     const auto size = static_cast<std::size_t>(std::min(n, text.size() / length) * length);
     if (size == 0) {
-      throw std::invalid_argument(
-          fmt::format("[extrapolate] the last tenth of the text has {} tokens, too few for a length of {}.",
-                      text.size() + 1, length));
+      throw std::invalid_argument(fmt::format(
+          "[study] the last tenth of the text has {} tokens, too few for a length of {}.", text.size() + 1, length));
     }
     text.tokens.resize(size);
     text.targets.resize(size);

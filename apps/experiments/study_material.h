@@ -24,7 +24,7 @@ class StudyMaterial {
   std::string identity() const;
 
   // About `positions` tokens in whole windows of `length`; a task's are drawn from a seed that no run of training uses
-  // for its batches. Throws std::invalid_argument "[extrapolate] ..." when the text has no such window.
+  // for its batches. Throws std::invalid_argument "[study] ..." when the text has no such window.
   EvaluationText asked(std::int64_t length, std::int64_t positions) const;
 
  private:

@@ -339,7 +339,7 @@ void check_ranges(const Params& p, std::int64_t seq_len) {
 }
 
 std::string conclude(const Params& p, const Summary& s) {
-  std::string text = fmt::format("The loss went from {:.3f} to {:.3f} nats; knowing nothing is ln({}) = {:.3f}.",
+  std::string text = fmt::format("The loss went from {:.3f} to {:.3f} nats; a uniform guess scores ln({}) = {:.3f}.",
                                  s.first_loss, s.final_loss, s.vocab_size, s.chance_loss);
   if (s.interrupted) {
     text += fmt::format("\nInterrupted after step {} of {}.", s.steps_done, p.steps);

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "poslab/core/fnv.h"
+#include "poslab/core/utf8.h"
 #include "poslab/formats/npy.h"
 
 namespace poslab {
@@ -31,25 +32,16 @@ void append_utf8(char32_t c, std::string& out) {
   for (int i = tail - 1; i >= 0; --i) out += static_cast<char>(0x80 | ((c >> (6 * i)) & 0x3f));
 }
 
-std::vector<char32_t> decode_utf8(const std::string& text) {
+std::vector<char32_t> decode_utf8(std::string_view text) {
   std::vector<char32_t> out;
   for (std::size_t i = 0; i < text.size();) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const int tail = byte < 0x80 ? 0 : byte >= 0xf0 ? 3 : byte >= 0xe0 ? 2 : 1;
-    char32_t c = tail == 0 ? byte : byte & (0x3fU >> tail);
-    bool good = byte < 0x80 || (byte >= 0xc2 && byte < 0xf5 && i + static_cast<std::size_t>(tail) < text.size());
-    for (int k = 1; good && k <= tail; ++k) {
-      const auto next = static_cast<unsigned char>(text[i + static_cast<std::size_t>(k)]);
-      good = (next & 0xc0) == 0x80;
-      c = (c << 6) | (next & 0x3fU);
-    }
-    constexpr char32_t least[] = {0, 0x80, 0x800, 0x10000};
-    if (!good || c < least[tail] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) {
+    const Utf8Character character = first_utf8(text.substr(i));
+    if (character.length == 0) {
       throw std::invalid_argument(
           fmt::format("[vocabulary] the text is not valid UTF-8 at byte {}; use text_unit bytes.", i));
     }
-    out.push_back(c);
-    i += static_cast<std::size_t>(tail) + 1;
+    out.push_back(character.code);
+    i += character.length;
   }
   return out;
 }

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "poslab/core/utf8.h"
+
 namespace poslab {
 namespace {
 
@@ -14,14 +16,14 @@ struct CodeRange {
 #include "poslab/tokenizers/unicode_ranges.inc"
 
 constexpr std::pair<std::string_view, PreTokenizer> names[] = {
-    {"gpt-2", PreTokenizer::gpt2},       {"phi-2", PreTokenizer::gpt2},
-    {"olmo", PreTokenizer::gpt2},        {"mpt", PreTokenizer::gpt2},
-    {"smollm", PreTokenizer::digits},    {"starcoder", PreTokenizer::digits},
-    {"refact", PreTokenizer::digits},    {"command-r", PreTokenizer::digits},
+    {"gpt-2", PreTokenizer::gpt2},          {"phi-2", PreTokenizer::gpt2},
+    {"olmo", PreTokenizer::gpt2},           {"mpt", PreTokenizer::gpt2},
+    {"smollm", PreTokenizer::digits},       {"starcoder", PreTokenizer::digits},
+    {"refact", PreTokenizer::digits},       {"command-r", PreTokenizer::digits},
     {"llama-bpe", PreTokenizer::llama_bpe}, {"llama3", PreTokenizer::llama_bpe},
     {"llama-v3", PreTokenizer::llama_bpe},  {"smaug-bpe", PreTokenizer::llama_bpe},
     {"dbrx", PreTokenizer::llama_bpe},      {"qwen2", PreTokenizer::qwen2},
-    {"stablelm2", PreTokenizer::qwen2},  {"deepseek-r1-qwen", PreTokenizer::qwen2}};
+    {"stablelm2", PreTokenizer::qwen2},     {"deepseek-r1-qwen", PreTokenizer::qwen2}};
 
 enum class Kind : std::uint8_t { letter, number, space, other };
 
@@ -53,12 +55,10 @@ struct Scanner {
 
   explicit Scanner(std::string_view whole) : text(whole) {
     for (std::size_t i = 0; i < whole.size();) {
-      const std::size_t length = std::max<std::size_t>(utf8_length(whole.substr(i)), 1);
-      char32_t c = static_cast<unsigned char>(whole[i]);
-      if (length > 1) {
-        c &= length == 2 ? 0x1f : length == 3 ? 0x0f : 0x07;
-        for (std::size_t j = 1; j < length; ++j) c = (c << 6) | (static_cast<unsigned char>(whole[i + j]) & 0x3f);
-      }
+      const Utf8Character character = first_utf8(whole.substr(i));
+      // A byte that is no character stands for itself.
+      const std::size_t length = std::max<std::size_t>(character.length, 1);
+      const char32_t c = character.length ? character.code : static_cast<unsigned char>(whole[i]);
       at.push_back(static_cast<std::uint32_t>(i));
       kinds.push_back(kind_of(c));
       i += length;
@@ -166,27 +166,6 @@ void pre_tokenize(PreTokenizer kind, std::string_view text, std::vector<std::str
     case PreTokenizer::qwen2:
       return cut(text, words, [](const Scanner& s, std::size_t i) { return s.llama3_word(i, 1); });
   }
-}
-
-std::size_t utf8_length(std::string_view text) {
-  if (text.empty()) return 0;
-  const auto byte = [&](std::size_t i) -> unsigned { return static_cast<unsigned char>(text[i]); };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  const std::size_t length = first >= 0xc2 && first < 0xe0   ? 2
-                             : first >= 0xe0 && first < 0xf0 ? 3
-                             : first >= 0xf0 && first < 0xf5 ? 4
-                                                             : 0;
-  if (length == 0 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  }
-  // Overlong forms, surrogates and code points past U+10FFFF.
-  if ((first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) >= 0xa0) || (first == 0xf0 && byte(1) < 0x90) ||
-      (first == 0xf4 && byte(1) >= 0x90)) {
-    return 0;
-  }
-  return length;
 }
 
 }  // namespace poslab

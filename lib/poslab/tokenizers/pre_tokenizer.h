@@ -24,7 +24,4 @@ std::string known_pre_tokenizers();
 // Adds the words of `text` (valid UTF-8), which together are the text, to `words`.
 void pre_tokenize(PreTokenizer kind, std::string_view text, std::vector<std::string_view>& words);
 
-// The bytes of the first character of `text`, 1 to 4; 0 where it is no valid UTF-8.
-std::size_t utf8_length(std::string_view text);
-
 }  // namespace poslab

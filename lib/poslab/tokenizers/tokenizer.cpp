@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "poslab/core/utf8.h"
 #include "poslab/formats/model_files.h"
 #include "poslab/tokenizers/pre_tokenizer.h"
 #include "poslab/tokenizers/vocabulary.h"
@@ -127,7 +128,7 @@ class Encoder {
     for (std::size_t i = 0; i < text.size();) {
       const std::string_view rest = text.substr(i);
       const std::int64_t token = v_.match(v_.user_defined, rest);
-      const std::size_t length = token >= 0 ? v_.text(token).size() : utf8_length(rest);
+      const std::size_t length = token >= 0 ? v_.text(token).size() : first_utf8(rest).length;
       symbols.push_back({i, length, token >= 0 ? token : v_.find(rest.substr(0, length))});
       i += length;
     }
@@ -202,7 +203,7 @@ std::optional<std::int64_t> Tokenizer::bos() const { return model_ ? model_->bos
 
 std::vector<std::int64_t> Tokenizer::encode(std::string_view text, bool parse_special) const {
   for (std::size_t i = 0; i < text.size();) {
-    const std::size_t length = utf8_length(text.substr(i));
+    const std::size_t length = first_utf8(text.substr(i)).length;
     if (length == 0) throw std::invalid_argument(fmt::format("[tokenizer] the text is no valid UTF-8 at byte {}.", i));
     i += length;
   }
@@ -257,7 +258,7 @@ std::string Tokenizer::decode(std::span<const std::int64_t> tokens) const {
         break;
       default:
         for (std::size_t i = 0; i < text.size();) {
-          const std::size_t length = std::max<std::size_t>(utf8_length(std::string_view(text).substr(i)), 1);
+          const std::size_t length = std::max<std::size_t>(first_utf8(std::string_view(text).substr(i)).length, 1);
           const std::string_view character = std::string_view(text).substr(i, length);
           const bool own = !v.sentencepiece && v.type(token) == TokenType::normal;
           if (v.sentencepiece && character == space_mark) {
