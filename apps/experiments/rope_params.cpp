@@ -207,6 +207,15 @@ void warn_about_overrides(const RopeParams& p, const RopeScaling& of_model, cons
 
 }  // namespace
 
+std::string scalings_with(std::string_view parameter) {
+  if (parameter == "factor" || parameter == "original_max_position_embeddings") return "";
+  std::vector<std::string_view> words;
+  for (const Scaling* row : all_scalings) {
+    if (row->has_key(parameter)) words.push_back(row->word);
+  }
+  return words.empty() ? "" : fmt::format("{}: ", fmt::join(words, ", "));
+}
+
 ResolvedRope resolve_rope(const RopeParams& p, const RopeFallbacks& fallbacks, std::optional<std::int64_t> seq_len) {
   check_flags(p);
   check_length("seq_len", seq_len);

@@ -6,12 +6,16 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "poslab/rope/rope.h"
 #include "poslab/rope/scaling.h"
 
 namespace poslab {
+
+// The words of the scalings that have the parameter, followed by ": ", where only some do; else empty.
+std::string scalings_with(std::string_view parameter);
 
 // The field list of RoPE's parameters, each absent unless given, and the model that supplies the others.
 struct RopeParams : RopeFields<AsGiven> {
@@ -22,7 +26,16 @@ struct RopeParams : RopeFields<AsGiven> {
     field("model", self.model, help.model);
     field("layer_type", self.layer_type, "which of the model's sets (full_attention, ...); absent: its first");
     begin_group(field, "rotation (RoPE) and its scaling");
-    RopeFields::fields(self, field, help);
+    RopeFields::each(
+        help,
+        [&](std::string_view name, std::string_view text, std::string_view unit, auto& value) {
+          if constexpr (requires { field.begin_group(""); }) {
+            field(name, value, scalings_with(name) + std::string(text), unit);
+          } else {
+            field(name, value, text, unit);
+          }
+        },
+        self);
     begin_group(field, "");
   }
 };

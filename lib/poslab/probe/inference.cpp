@@ -476,7 +476,7 @@ class Dictionary {
         RopeScaling parts = s;
         parts.factor = k;
         parts.original_max_position_embeddings = length;
-        for (RopeType type : {yarn_scaling, llama3_scaling, ntk_by_parts_scaling}) {
+        for (RopeType type : std::vector<RopeType>{yarn_scaling, llama3_scaling, ntk_by_parts_scaling}) {
           parts.rope_type = type;
           parts.truncate = true;
           attempt(parts);

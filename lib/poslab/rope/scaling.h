@@ -198,6 +198,12 @@ struct EngineForm {
   std::string (*short_text_cost)(double trained_length) = nullptr;  // nullptr: worked out from the frequencies
 };
 
+// A row is told from another by its address: a braced list of rows must not quietly make copies.
+struct NeverCopied {
+  NeverCopied() = default;
+  NeverCopied(const NeverCopied&) = delete;
+};
+
 using FollowedLength = std::optional<std::int64_t>;  // tokens; absent: the model as loaded
 
 struct Scaling {
@@ -222,6 +228,7 @@ struct Scaling {
   std::string (*length_note)(double theta, std::int64_t target_length, double trained_length) = nullptr;
   ConfigForm config = {};
   EngineForm engines = {};
+  NeverCopied never_copied = {};
 
   // Whether a config.json with this scaling may have the key.
   bool has_key(std::string_view key) const;

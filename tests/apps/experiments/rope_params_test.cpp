@@ -125,7 +125,7 @@ TEST_CASE("the length of pre-training is never made up for a model that flags de
   RopeParams p;
   p.rope_theta = 500000;
   p.factor = 8;
-  for (RopeType type : {yarn_scaling, llama3_scaling, dynamic_scaling, ntk_by_parts_scaling}) {
+  for (RopeType type : std::vector<RopeType>{yarn_scaling, llama3_scaling, dynamic_scaling, ntk_by_parts_scaling}) {
     p.rope_type = type;
     CHECK(why_not(p).find("needs original_max_position_embeddings") != std::string::npos);
     CHECK(rope_type_left_out(p, fallbacks).find("needs original_max_position_embeddings") != std::string::npos);
@@ -159,7 +159,7 @@ TEST_CASE("what a sweep over all types leaves out") {
   RopeParams pair;
   pair.head_dim = 2;
   pair.original_max_position_embeddings = 4096;
-  for (RopeType type : {dynamic_scaling, ntk_scaling}) {
+  for (RopeType type : std::vector<RopeType>{dynamic_scaling, ntk_scaling}) {
     pair.rope_type = type;
     CHECK(rope_type_left_out(pair, fallbacks).find("rotary_dim - 2") != std::string::npos);
   }

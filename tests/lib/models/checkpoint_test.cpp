@@ -108,8 +108,8 @@ TEST_CASE("every kind of model comes back as it was saved") {
 
 TEST_CASE("scaled frequencies come back as they were saved") {
   const Scratch scratch;
-  for (RopeType type : {linear_scaling, ntk_scaling, dynamic_scaling, yarn_scaling, llama3_scaling, longrope_scaling,
-                        proportional_scaling}) {
+  for (RopeType type : std::vector<RopeType>{linear_scaling, ntk_scaling, dynamic_scaling, yarn_scaling, llama3_scaling,
+                                             longrope_scaling, proportional_scaling}) {
     CAPTURE(to_word(type));
     TransformerConfig config = tiny(PositionEncoding::rope, NormKind::rms_norm, MlpKind::swiglu, false);
     config.rope.rope_type = type;

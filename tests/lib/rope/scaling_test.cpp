@@ -415,7 +415,7 @@ TEST_CASE("what a formula needs and cannot have is refused by name") {
     if (!type->uses_factor || type == proportional_scaling) continue;
     CHECK_THROWS_WITH_AS(rope_frequencies(bare), doctest::Contains("factor"), std::invalid_argument);
   }
-  for (RopeType type : {ntk_scaling, dynamic_scaling}) {
+  for (RopeType type : std::vector<RopeType>{ntk_scaling, dynamic_scaling}) {
     const RopeScaling two = make(type, 10000, 2, 4096, 4);
     CHECK_THROWS_WITH_AS(rope_frequencies(two), doctest::Contains("rotary_dim 2"), std::invalid_argument);
   }
