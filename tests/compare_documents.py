@@ -168,15 +168,22 @@ RENAMED = {"extrapolate": {"positions": "eval_tokens", "save": "save_study"},
 # experiment (or *) -> names that the new one may have beside the old ones in params, summary or rows.
 AXES = {"multi_axis", "mrope_section", "mixed_angle", "segments", "position_rule", "frame_step", "visual_step",
         "spatial_merge_size"}
-ADDED = {"*": {"params": set(), "summary": set(), "rows": set()},
+METHOD_PARAMS = {"variant", "base", "alibi_bias_max", "bidirectional", "num_buckets", "max_distance", "kerple_r1", "kerple_r2",
+                 "fire_length", "xpos_gamma", "xpos_scale_base"}
+METHODS = {"params": METHOD_PARAMS, "summary": set(), "rows": {"pair"}}
+ADDED = {**{name: METHODS for name in ("table", "embed", "shuffle-test", "cache-test", "train", "extrapolate")},
+         "*": {"params": set(), "summary": set(), "rows": set()},
          "rotate": {"params": AXES | {"axis_positions", "token"},
                     "summary": {"resolved_axis_positions", "resolved_mrope_section"}, "rows": {"axis"}}}
 
 # (pattern on the command, pattern on the place such as rows.3.score, relative tolerance, reason). Otherwise bit for bit.
-ROUNDED = []
+ROUNDED = [("perplexity --model .*/mpt", "summary|rows", 0.1, "alibi_bias_max is applied, as by the model's authors")]
+
 
 # (pattern on the command, reason): the message may be put in other words; that it is refused may not.
-REWORDED = [(r"^probe --demo", "it knows more demos")]
+REWORDED = [(r"^probe --demo", "it knows more demos"),
+            ("embed --encoding learned --seq-len 1500", "methods are named by their list"),
+            ("--encoding kerpel", "the list of methods is longer")]
 
 # (pattern on the command, place, reason): what a document, a file or an exit status has on purpose in another way.
 CHANGED = [(r"^probe", r"^(?!status$)", "it judges place by place, and names what it measured: other fields, rows and sentences")]

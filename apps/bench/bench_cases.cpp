@@ -19,8 +19,7 @@
 #include "poslab/kernels/convert.h"
 #include "poslab/kernels/cosine_sum.h"
 #include "poslab/kernels/sum.h"
-#include "poslab/methods/alibi.h"
-#include "poslab/methods/sinusoidal.h"
+#include "poslab/methods/list.h"
 #include "poslab/models/adamw.h"
 #include "poslab/models/transformer.h"
 #include "poslab/rope/element_storage.h"
@@ -193,16 +192,19 @@ BenchCase matrix_product(std::int64_t n) {
           }};
 }
 
-// Operations are those of the causal half, whether or not ALiBi lets some be skipped.
-BenchCase causal_attention(bool alibi, std::int64_t seq_len, std::int64_t n_heads, std::int64_t head_dim) {
+// Operations are those of the causal half, whether or not a bias lets some be skipped.
+BenchCase causal_attention(const Method& method, std::int64_t seq_len, std::int64_t n_heads, std::int64_t head_dim) {
   const double pairs = static_cast<double>(seq_len) * static_cast<double>(seq_len + 1) / 2;
-  return {fmt::format("attention/f32/causal{}/{}x{}x{}", alibi ? "_alibi" : "", seq_len, n_heads, head_dim),
-          "sgemm/1024x1024x1024", 0, 4 * pairs * static_cast<double>(n_heads * head_dim), [=](int threads) -> Run {
+  return {fmt::format("attention/f32/causal{}/{}x{}x{}",
+                      method.places().empty() ? "" : fmt::format("_{}", method.word()), seq_len, n_heads, head_dim),
+          "sgemm/1024x1024x1024", 0, 4 * pairs * static_cast<double>(n_heads * head_dim),
+          [=, &method](int threads) -> Run {
             const std::size_t size = static_cast<std::size_t>(seq_len * n_heads * head_dim);
             auto q = normal_floats(size), k = normal_floats(size), v = normal_floats(size);
             auto out = touched<float>(size);
             AttentionOptions options;
-            if (alibi) options.hook = AlibiHook{alibi_slopes(n_heads)};
+            const MethodParams params;
+            options.bias = method.bias({params, n_heads * head_dim, n_heads, head_dim, seq_len, true}, {});
             options.visible = key_ranges(Mask::causal, seq_len, seq_len);
             const AttentionShape shape{n_heads, n_heads, seq_len, seq_len, head_dim};
             return [=] {
@@ -278,13 +280,13 @@ std::vector<BenchCase> bench_cases() {
   cases.push_back(dot_product(1 << 24));
   cases.push_back(base_scan(1 << 20));
   cases.push_back(matrix_product(1024));
-  for (bool alibi : {false, true}) {
+  for (const Method* method : {&none_method(), &alibi_method()}) {
     for (std::int64_t seq_len : {1024, 2048, 4096, 8192}) {
-      cases.push_back(causal_attention(alibi, seq_len, 8, 64));
+      cases.push_back(causal_attention(*method, seq_len, 8, 64));
     }
   }
-  cases.push_back(causal_attention(true, 32768, 8, 64));
-  for (std::int64_t head_dim : {32, 128}) cases.push_back(causal_attention(false, 4096, 8, head_dim));
+  cases.push_back(causal_attention(alibi_method(), 32768, 8, 64));
+  for (std::int64_t head_dim : {32, 128}) cases.push_back(causal_attention(none_method(), 4096, 8, head_dim));
   for (MlpKind mlp : {MlpKind::gelu, MlpKind::swiglu}) cases.push_back(train_step(mlp, 256, 16));
   return cases;
 }

@@ -14,7 +14,7 @@
 
 #include "experiments/experiment.h"
 #include "experiments/rope_params.h"
-#include "poslab/methods/sinusoidal.h"
+#include "poslab/rope/rope.h"
 #include "poslab/rope/rope_bound.h"
 
 namespace poslab {

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "experiments/cache_test_fields.h"
 #include "experiments/experiment.h"
 #include "experiments/rope_params.h"
 #include "poslab/attention/attention.h"
@@ -15,135 +17,14 @@
 #include "poslab/core/random.h"
 #include "poslab/core/require.h"
 #include "poslab/core/threads.h"
-#include "poslab/methods/alibi.h"
-#include "poslab/methods/learned.h"
+#include "poslab/methods/list.h"
 #include "poslab/methods/positions.h"
-#include "poslab/methods/relative_bias.h"
-#include "poslab/methods/sinusoidal.h"
 #include "poslab/rope/scaling_formulas.h"
-#include "poslab/rope/scalings.h"
 
 namespace poslab {
 namespace {
 
-enum class Encoding { rope, none, learned, sinusoidal, alibi, t5 };
-constexpr auto words(Encoding) {
-  return word_table<Encoding>({{Encoding::rope, "rope"},
-                               {Encoding::none, "none"},
-                               {Encoding::learned, "learned"},
-                               {Encoding::sinusoidal, "sinusoidal"},
-                               {Encoding::alibi, "alibi"},
-                               {Encoding::t5, "t5"}});
-}
-
-enum class FullPass { so_far, whole_text };
-constexpr auto words(FullPass) {
-  return word_table<FullPass>({{FullPass::so_far, "so-far"}, {FullPass::whole_text, "whole-text"}});
-}
-
-enum class PositionsFrom { mask, row, mask_then_row, restart };
-constexpr auto words(PositionsFrom) {
-  return word_table<PositionsFrom>({{PositionsFrom::mask, "mask"},
-                                    {PositionsFrom::row, "row"},
-                                    {PositionsFrom::mask_then_row, "mask-then-row"},
-                                    {PositionsFrom::restart, "restart"}});
-}
-
-enum class Verdict { consistent, diverges };
-constexpr auto words(Verdict) {
-  return word_table<Verdict>({{Verdict::consistent, "consistent"}, {Verdict::diverges, "diverges"}});
-}
-
-constexpr std::int64_t own_head_dim = 64;
-constexpr std::int64_t own_original_length = 64;
-const RopeFallbacks fallbacks{
-    .rope_type = dynamic_scaling, .head_dim = own_head_dim, .original_max_position_embeddings = own_original_length};
-constexpr RopeHelp help{.rope_type = "how the frequencies are scaled; absent: the model's, else dynamic",
-                        .head_dim = "channels of one attention head; absent: the model's, else 64",
-                        .original_max_position_embeddings =
-                            "length of pre-training; absent: the model's, else max_position_embeddings, else 64"};
-
-struct Params {
-  Encoding encoding = Encoding::rope;
-  CachePolicy policy = CachePolicy::keep;
-  FullPass full_pass = FullPass::so_far;
-  std::optional<std::int64_t> prompt_len, seq_len, previous_length;
-  std::int64_t padding = 0, packed = 0;
-  PositionsFrom positions_from = PositionsFrom::mask;
-  bool see_before = false;
-  RopeParams rope;
-  std::optional<RopeLayout> layout;
-  std::int64_t n_heads = 2;
-  std::optional<std::int64_t> n_kv_heads;
-  std::int64_t seed = 1;
-  double tolerance = 1e-9;
-
-  static void fields(auto& self, auto&& field) {
-    field("encoding", self.encoding, "what tells queries and keys their positions");
-    field("policy", self.policy, "what happens to cached keys when the frequencies change");
-    field("full_pass", self.full_pass,
-          "what a step is compared with: a pass over the text so far, or one over the whole text");
-    field("prompt_len", self.prompt_len,
-          "tokens of the first pass; absent: 16 less than the original length, or seq_len - 1", "tokens");
-    field("seq_len", self.seq_len, "tokens after the last step; absent: 32 more than the original length", "tokens");
-    field("previous_length", self.previous_length,
-          "longest pass of an earlier request in the same process, whose base a growing one may keep; absent: none",
-          "tokens");
-    field("padding", self.padding, "padding to the left of the text", "tokens");
-    field("packed", self.packed, "tokens of another text packed before this one in the same row", "tokens");
-    field("positions_from", self.positions_from,
-          "mask: counted from the text's first token; row: padding and packed text count too; mask-then-row: decoding "
-          "counts otherwise than the prompt; restart: decoding counts from 0 again");
-    field("see_before", self.see_before, "the mask forgets to hide padding and packed text");
-    RopeParams::fields(self.rope, field, help);
-    field("layout", self.layout, "which channels form a pair; absent: the model's, else interleaved");
-    field("n_heads", self.n_heads, "heads of queries");
-    field("n_kv_heads", self.n_kv_heads, "heads of keys, each shared by a group; absent: n_heads");
-    field("seed", self.seed, "seed of the draws: queries, keys, keys before the text, a table");
-    field("tolerance", self.tolerance, "differences of scores and weights up to here count as rounding");
-  }
-};
-
-struct Summary {
-  Verdict verdict = Verdict::consistent;
-  std::optional<std::int64_t> first_divergence;
-  double max_score_diff = 0, max_weight_diff = 0;
-  std::int64_t steps = 0, frequency_changes = 0, total_keys_redone = 0;
-  std::optional<RopeType> resolved_rope_type;
-  std::optional<double> resolved_factor, resolved_original_length;
-  std::int64_t resolved_prompt_len = 0, resolved_seq_len = 0;
-  std::vector<std::string> warnings;
-
-  static void fields(auto& self, auto&& field) {
-    field("verdict", self.verdict, "whether cached decoding agrees with the full pass at every step");
-    field("first_divergence", self.first_divergence, "the step at which they part (null: never)", "tokens");
-    field("max_score_diff", self.max_score_diff, "largest difference between two scores");
-    field("max_weight_diff", self.max_weight_diff, "largest difference between two attention weights");
-    field("steps", self.steps, "tokens decoded one by one", "tokens");
-    field("frequency_changes", self.frequency_changes, "steps at which the decoder's frequencies changed");
-    field("total_keys_redone", self.total_keys_redone, "cached keys turned or computed anew, over all steps");
-    field("resolved_rope_type", self.resolved_rope_type, "the scaling in effect");
-    field("resolved_factor", self.resolved_factor, "its factor");
-    field("resolved_original_length", self.resolved_original_length, "length of pre-training", "tokens");
-    field("resolved_prompt_len", self.resolved_prompt_len, "tokens of the first pass", "tokens");
-    field("resolved_seq_len", self.resolved_seq_len, "tokens after the last step", "tokens");
-    field("warnings", self.warnings, "what to know about these parameters");
-  }
-};
-
-struct Row {
-  std::int64_t step = 0, query_position = 0;
-  double score_diff = 0, weight_diff = 0;
-  std::int64_t keys_redone = 0;
-
-  static void fields(auto& self, auto&& field) {
-    field("step", self.step, "the decoded token's place in the text, from 0: tokens cached before it", "tokens");
-    field("query_position", self.query_position, "the position that the decoder gave it", "tokens");
-    field("score_diff", self.score_diff, "largest difference between its scores here and in the full pass");
-    field("weight_diff", self.weight_diff, "largest difference between its attention weights");
-    field("keys_redone", self.keys_redone, "cached keys turned or computed anew for it");
-  }
-};
+using namespace cache_test_fields;
 
 [[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument("[cache-test] " + sentence); }
 
@@ -175,6 +56,15 @@ struct Setup {
     return i;
   }
 
+  MethodModel model() const { return {p.method, head_dim, p.n_heads, head_dim, before() + seq_len, true}; }
+  // Counted from the middle of the text, as in a model: the factors stay near 1.
+  PairGrowth growth() const {
+    if (!rope) return {};
+    PairGrowth grown = p.encoding->growth(model(), rope->scaling.rotary_dim / 2);
+    if (!grown) return {};
+    return [grown, middle = static_cast<double>(seq_len / 2)](double position) { return grown(position - middle); };
+  }
+
   RopeFrequencies frequencies(std::int64_t length) const {
     return rope ? rope_frequencies(rope->scaling, length) : RopeFrequencies{};
   }
@@ -187,7 +77,8 @@ Setup set_up(const Params& p) {
   Setup s;
   s.p = p;
   double original = own_original_length;
-  if (p.encoding == Encoding::rope) {
+  require_own_parameters("cache-test", *p.encoding, p.method);
+  if (p.encoding->acts_on(Place::rotation)) {
     s.rope = resolve_rope(p.rope, fallbacks, p.seq_len);
     s.head_dim = s.rope->scaling.head_dim;
     s.layout = p.layout.value_or(s.rope->layout.value_or(RopeLayout::interleaved));
@@ -196,7 +87,7 @@ Setup set_up(const Params& p) {
     if (states_length) original = original_length(scaling);
     if (scaling.rope_type->trained_on_stated_length) original = scaling.max_position_embeddings.value_or(original);
   } else if (p.rope.model) {
-    refuse(fmt::format("model is read with encoding rope only, not with {}.", to_word(p.encoding)));
+    refuse(fmt::format("model is read with rotations only, not with {}.", to_word(p.encoding)));
   } else {
     s.head_dim = p.rope.head_dim.value_or(own_head_dim);
   }
@@ -222,6 +113,7 @@ Setup set_up(const Params& p) {
                        s.head_dim, most_values));
   }
   if (!(p.tolerance >= 0)) refuse(fmt::format("tolerance must be 0 or more but got {}.", p.tolerance));
+  p.encoding->check(s.model());
   s.score_scale = (s.rope ? s.rope->softmax_multiplier : 1) / std::sqrt(static_cast<double>(s.head_dim));
   return s;
 }
@@ -234,13 +126,10 @@ class Tokens {
     queries_ = generator.normals(s.seq_len * s.query_width());
     keys_ = generator.normals(s.seq_len * s.key_width());
     keys_before_ = generator.normals(s.before() * s.key_width());
-    const std::int64_t rows = s.before() + s.seq_len;
-    if (s.p.encoding == Encoding::learned) learned_.emplace(rows, s.head_dim, generator);
-    if (s.p.encoding == Encoding::sinusoidal) waves_.emplace(s.head_dim);
-    if (s.p.encoding == Encoding::alibi) bias_ = AlibiHook{alibi_slopes(s.p.n_heads)};
-    if (s.p.encoding == Encoding::t5) {
-      bias_ = t5_hook(generator.normals(32 * s.p.n_heads, 0.02), s.p.n_heads, false);
-    }
+    const Method& method = *s.p.encoding;
+    const std::vector<double> learned = initial_values(method, s.model(), generator);
+    if (method.acts_on(Place::input)) added_ = method.input(s.model(), learned);
+    if (method.acts_on(Place::score_bias)) bias_ = method.bias(s.model(), learned);
   }
 
   std::vector<double> query(std::int64_t i, std::int64_t position) const {
@@ -252,34 +141,34 @@ class Tokens {
   std::vector<double> key_before(std::int64_t i, std::int64_t position) const {
     return placed(keys_before_, i, s_.key_width(), position);
   }
-  // ALiBi's or T5's, else none.
-  const PositionHook& bias() const { return bias_; }
+  const std::shared_ptr<const PositionBias>& bias() const { return bias_; }
 
  private:
-  // One token's vectors, with learned and sinusoidal encodings its position's added in every head.
+  // One token's vectors, with its position's added in every head where the method has such.
   std::vector<double> placed(const std::vector<double>& all, std::int64_t i, std::int64_t width,
                              std::int64_t position) const {
     std::vector<double> out(all.begin() + i * width, all.begin() + (i + 1) * width);
-    if (!learned_ && !waves_) return out;
+    if (!added_) return out;
     std::vector<double> seat(static_cast<std::size_t>(s_.head_dim));
-    if (waves_) waves_->fill(position, seat);
-    if (learned_) std::ranges::copy(learned_->row(position), seat.begin());
+    added_->fill(position, seat);
     for (std::size_t c = 0; c < out.size(); ++c) out[c] += seat[c % seat.size()];
     return out;
   }
 
   const Setup& s_;
   std::vector<double> queries_, keys_, keys_before_;
-  std::optional<LearnedTable> learned_;
-  std::optional<SinusoidalTable> waves_;
-  PositionHook bias_;
+  std::unique_ptr<const InputVectors> added_;
+  std::shared_ptr<const PositionBias> bias_;
 };
 
 // A decoder that works through the text with a cache, as the parameters say.
 class Decoder {
  public:
   Decoder(const Setup& s, const Tokens& tokens)
-      : s_(s), tokens_(tokens), cache_(s.n_kv_heads, s.head_dim, s.layout, s.p.policy) {
+      : s_(s),
+        tokens_(tokens),
+        cache_(s.n_kv_heads, s.head_dim, s.layout, s.p.policy, s.growth()),
+        growth_(s.growth()) {
     if (s.rope) state_.emplace(s.rope->scaling);
     if (state_ && s.p.previous_length) state_->at(*s.p.previous_length);
     std::vector<std::int64_t> kept(static_cast<std::size_t>(s.p.padding), 0);
@@ -323,8 +212,14 @@ class Decoder {
     std::vector<double> query = tokens_.query(i, position);
     apply_rope<double>(query, query, s_.p.n_heads, s_.head_dim, at, frequencies_.inv_freq, s_.layout,
                        frequencies_.attention_factor);
+    if (growth_) {
+      for (std::int64_t head = 0; head < s_.p.n_heads; ++head) {
+        grow_pairs<double>({query.data() + head * s_.head_dim, static_cast<std::size_t>(s_.head_dim)}, s_.head_dim, at,
+                           growth_, false, s_.layout);
+      }
+    }
     AttentionOptions options;
-    options.hook = tokens_.bias();
+    options.bias = tokens_.bias();
     options.query_positions = {at[0]};
     options.key_positions = cache_.positions();
     options.visible = {{s_.p.see_before ? 0 : s_.before(), cache_.size()}};
@@ -344,6 +239,7 @@ class Decoder {
   const Setup& s_;
   const Tokens& tokens_;
   KeyCache cache_;
+  PairGrowth growth_;
   std::optional<RopeState> state_;
   RopeFrequencies frequencies_;
 };
@@ -360,10 +256,10 @@ class Truth {
 
   AttentionTrace step(std::int64_t i) const {
     AttentionOptions options;
-    options.hook = tokens_.bias();
+    options.bias = tokens_.bias();
     if (s_.rope) {
       RopeFrequencies f = s_.frequencies(s_.p.full_pass == FullPass::so_far ? i + 1 : s_.seq_len);
-      options.hook = RopeHook{std::move(f.inv_freq), s_.layout, f.attention_factor};
+      options.rotation = {std::move(f.inv_freq), s_.layout, f.attention_factor, s_.growth()};
     }
     options.score_scale = s_.score_scale;
     const std::vector<double> query = tokens_.query(i, i);
@@ -533,7 +429,7 @@ Experiment describe_cache_test() {
   e.verdicts = {"consistent", "diverges"};
   e.excluded = [](const Record& record) {
     const auto p = from_record<Params>(record);
-    return p.encoding == Encoding::rope ? rope_type_left_out(p.rope, fallbacks, p.seq_len) : std::string();
+    return p.encoding->acts_on(Place::rotation) ? rope_type_left_out(p.rope, fallbacks, p.seq_len) : std::string();
   };
   return e;
 }

@@ -16,19 +16,12 @@
 #include "experiments/experiment.h"
 #include "poslab/core/random.h"
 #include "poslab/formats/npy.h"
-#include "poslab/methods/learned.h"
+#include "poslab/methods/list.h"
 #include "poslab/methods/positions.h"
-#include "poslab/methods/sinusoidal.h"
 #include "poslab/report/matrix_views.h"
 
 namespace poslab {
 namespace {
-
-enum class Encoding { sinusoidal, learned, none };
-constexpr auto words(Encoding) {
-  return word_table<Encoding>(
-      {{Encoding::sinusoidal, "sinusoidal"}, {Encoding::learned, "learned"}, {Encoding::none, "none"}});
-}
 
 enum class Overflow { error, truncate };
 constexpr auto words(Overflow) {
@@ -47,10 +40,10 @@ constexpr std::int64_t max_values = std::int64_t{1} << 25;  // of all tokens' ve
 struct Params {
   std::optional<std::vector<double>> token, position_vector;
   std::optional<std::vector<std::int64_t>> positions, attention_mask;
-  std::optional<Encoding> encoding;
+  std::optional<PositionEncoding> encoding;
+  MethodParams method;
   std::optional<std::string> words;
   std::optional<std::int64_t> seq_len, d_model;
-  double base = 10000;
   std::int64_t seed = 0;
   std::optional<FilePath> position_table;
   std::optional<std::int64_t> max_position_embeddings;
@@ -68,13 +61,15 @@ struct Params {
           "tokens");
     field("attention_mask", self.attention_mask,
           "0 for padding, 1 for a token: positions count the tokens alone; absent: no padding");
-    field("encoding", self.encoding, "absent: learned with position_table, else sinusoidal");
+    field("encoding", self.encoding, "absent: that of position_table, else the waves of the first transformer");
     field("words", self.words, "a text; each distinct word has one vector, drawn from seed");
     field("seq_len", self.seq_len, "tokens of the text; absent: as many as positions, words or the mask have",
           "tokens");
     field("d_model", self.d_model, "length of a vector; absent: the token's, else position_table's, else 8",
           "channels");
-    field("base", self.base, "base of the sinusoidal waves");
+    MethodParams::fields(self.method, [&](std::string_view name, auto& value, auto... texts) {
+      if (method_with_parameter(name)->acts_on(Place::input)) field(name, value, texts...);
+    });
     field("seed", self.seed, "draws token vectors (normal), then a learned table (normal, standard deviation 0.02)");
     field("position_table", self.position_table, "a learned table, .npy of rows x columns; absent: drawn from seed");
     field("max_position_embeddings", self.max_position_embeddings,
@@ -137,7 +132,7 @@ class Agreed {
 
 // What was asked for, with every fallback filled in.
 struct Setup {
-  Encoding encoding = Encoding::none;
+  PositionEncoding encoding{none_method()};
   std::vector<double> literal;               // [n, d], or empty
   std::vector<std::string> text;             // the words, or empty
   std::vector<std::int64_t> positions;       // [n]
@@ -197,8 +192,13 @@ void set_literal(const Params& p, Setup& s) {
 }
 
 void set_vectors(const Params& p, Setup& s) {
-  s.encoding = p.encoding.value_or(p.position_table ? Encoding::learned : Encoding::sinusoidal);
-  if (p.position_table && s.encoding != Encoding::learned) {
+  s.encoding = p.encoding.value_or(PositionEncoding(p.position_table ? learned_method() : sinusoidal_method()));
+  if (!s.encoding->places().empty() && !s.encoding->acts_on(Place::input)) {
+    refuse("{} adds nothing to the input vectors: it {}; `{}` shows it.", to_word(s.encoding), s.encoding->sentence(),
+           s.encoding->shown_by());
+  }
+  require_own_parameters("embed", *s.encoding, p.method);
+  if (p.position_table && !s.encoding->learns_input()) {
     refuse("position_table is a learned table; it does not go with encoding {}.", to_word(s.encoding));
   }
   if (p.words && p.token) refuse("token and words both say what the tokens are; drop one.");
@@ -239,7 +239,7 @@ Setup resolve(const Params& p) {
     set_vectors(lesson, s);
   }
   set_positions(lesson, s);
-  if (s.encoding == Encoding::learned) set_learned_rows(lesson, s);
+  if (s.encoding->learns_input()) set_learned_rows(lesson, s);
   return s;
 }
 
@@ -252,8 +252,9 @@ std::int64_t cut(const Params& p, Setup& s) {
     if (p.positions && past(last)) {
       refuse(
           "position {} is past the end of a learned table of {} rows (max_position_embeddings): nothing was learned "
-          "for it. Cut the text (--overflow truncate), or use an encoding that is computed for any position "
-          "(sinusoidal).",
+          "for it. Cut the text (--overflow truncate), or use a method that is computed for any position (see poslab "
+          "list "
+          "methods).",
           last, *s.learned_rows);
     }
     require_learned_positions(last + 1, *s.learned_rows);
@@ -285,15 +286,15 @@ class Embedding {
       const auto vectors = s_.text.empty() ? std::ssize(s_.positions) : std::ssize(known);
       tokens_ = generator.normals(vectors * s_.d);
     }
-    if (s_.encoding == Encoding::sinusoidal) waves_.emplace(s_.d, p.base);
-    if (s_.encoding == Encoding::learned && !s_.positions.empty()) {
-      if (s_.file) {
-        learned_.emplace(std::move(*s_.file));
-      } else {
-        // Rows are drawn in order, so those after the last one asked for need not be.
-        learned_.emplace(*std::max_element(s_.positions.begin(), s_.positions.end()) + 1, s_.d, generator);
-      }
-    }
+    if (!s_.encoding->acts_on(Place::input) || s_.positions.empty()) return;
+    // Rows are drawn in order, so those after the last one asked for need not be.
+    const std::int64_t rows = s_.file ? extent(*s_.file, 0) : *std::ranges::max_element(s_.positions) + 1;
+    const MethodModel model{p.method, s_.d, 1, s_.d, rows, true};
+    s_.encoding->check(model);
+    std::vector<double> learned;
+    if (s_.file) learned.assign(s_.file->begin(), s_.file->end());
+    if (!s_.file) learned = initial_values(*s_.encoding, model, generator);
+    vectors_ = s_.encoding->input(model, std::move(learned));
   }
 
   std::int64_t size() const { return std::ssize(s_.positions); }
@@ -310,12 +311,9 @@ class Embedding {
     row.position = s_.positions[i];
     if (!s_.text.empty()) row.word = s_.text[i];
     row.token_values = part(tokens_, vector_of_[i]);
-    if (waves_) {
+    if (vectors_) {
       row.position_values.resize(d);
-      waves_->fill(row.position, row.position_values);
-    } else if (learned_) {
-      const auto learned = learned_->row(row.position);
-      row.position_values.assign(learned.begin(), learned.end());
+      vectors_->fill(row.position, row.position_values);
     } else if (!s_.literal.empty()) {
       row.position_values = part(s_.literal, i);
     }
@@ -328,21 +326,13 @@ class Embedding {
   Setup s_;
   std::vector<double> tokens_;          // [distinct tokens, d]
   std::vector<std::size_t> vector_of_;  // [n]
-  std::optional<SinusoidalTable> waves_;
-  std::optional<LearnedTable> learned_;
+  std::unique_ptr<const InputVectors> vectors_;
 };
 
-std::string formula(const Setup& s) {
+std::string formula(const Params& p, const Setup& s) {
   if (!s.literal.empty()) return "values = token + position_vector";
-  switch (s.encoding) {
-    case Encoding::sinusoidal:
-      return fmt::format("values = token + PE(p), {}", sinusoidal_formula(SinusoidalVariant::paper));
-    case Encoding::learned:
-      return "values = token + row p of the learned table";
-    case Encoding::none:
-      return "values = token";
-  }
-  return {};
+  const std::string vector = s.encoding->input_formula(p.method);
+  return vector.empty() ? "values = token" : "values = token + " + vector;
 }
 
 std::string short_list(const std::vector<double>& values) {
@@ -374,8 +364,8 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
   Summary& s = report.summary;
   s.dropped_tokens = cut(p, setup);
   s.learned_rows = setup.learned_rows;
-  s.formula = formula(setup);
-  const bool text = !setup.text.empty(), placed = !setup.literal.empty() || setup.encoding != Encoding::none;
+  s.formula = formula(p, setup);
+  const bool text = !setup.text.empty(), placed = !setup.literal.empty() || setup.encoding->acts_on(Place::input);
   const std::string_view token = !p.token && setup.token ? "dog" : "token";
   const auto embedding = std::make_shared<const Embedding>(p, std::move(setup));
   s.n_tokens = embedding->size();
@@ -410,8 +400,11 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
 
 std::string excluded(const Record& record) {
   const auto p = from_record<Params>(record);
+  if (p.encoding && !(*p.encoding)->places().empty() && !(*p.encoding)->acts_on(Place::input)) {
+    return "it adds nothing to the input vectors";
+  }
   if (p.encoding && p.position_vector) return "position_vector stands in place of an encoding";
-  if (p.encoding && p.encoding != Encoding::learned && p.position_table) return "position_table is a learned table";
+  if (p.encoding && !(*p.encoding)->learns_input() && p.position_table) return "position_table is a learned table";
   return {};
 }
 

@@ -128,8 +128,9 @@ std::shared_ptr<const EvaluatedModel> load_evaluated_model(const std::optional<s
 }
 
 std::optional<std::string> past_the_table(const TransformerConfig& config, std::int64_t length) {
-  if (config.encoding != PositionEncoding::learned || length <= config.max_position_embeddings) return std::nullopt;
-  return fmt::format("refused: the learned table ends at {}", config.max_position_embeddings);
+  const std::optional<std::int64_t> most = config.encoding->longest_text(method_model(config));
+  if (!most || length <= *most) return std::nullopt;
+  return fmt::format("refused: the learned table ends at {}", *most);
 }
 
 EvaluatedText::EvaluatedText(const TextParams& params, const EvaluatedModel& model) : params_(params) {

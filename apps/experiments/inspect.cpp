@@ -95,29 +95,21 @@ std::string describe_rope(const LayerPositions& layer, double attention_factor) 
 
 std::string describe_layer(const LayerPositions& layer, const ModelConfig& config) {
   const std::string who = layer.layer_type.empty() ? "" : layer.layer_type + ": ";
-  switch (layer.encoding) {
-    case ModelEncoding::rope:
-      return describe_rope(layer, rope_frequencies(layer.rope).attention_factor);
-    case ModelEncoding::learned:
-      return who + fmt::format(
-                       "Each position has a learned vector, added to the token's. The table ends at position {}: "
-                       "a longer text has no vectors for its end.",
-                       config.table_limit.value_or(0) - 1);
-    case ModelEncoding::alibi:
-      return who +
-             "ALiBi: every head takes its slope times the distance off the score. Nothing is added to the tokens.";
-    case ModelEncoding::t5:
-      return who + "T5's relative bias: a learned number for each bucket of distances is added to the score.";
-    case ModelEncoding::relative:
-      return who + "Relative positions by learned vectors of the distance.";
-    case ModelEncoding::sinusoidal:
-      return who + "Each position's fixed waves (sines and cosines) are added to the token's vector.";
-    case ModelEncoding::none:
-      return who +
-             "No positional encoding: order reaches these layers through the causal mask, a recurrence, or other "
-             "layers only.";
+  if (layer.encoding == ModelEncoding::rope) {
+    return describe_rope(layer, rope_frequencies(layer.rope).attention_factor);
   }
-  return "";
+  if (layer.encoding->learns_input()) {
+    return who + fmt::format(
+                     "Each position has a learned vector, added to the token's. The table ends at position {}: "
+                     "a longer text has no vectors for its end.",
+                     config.table_limit.value_or(0) - 1);
+  }
+  if (layer.encoding->places().empty()) {
+    return who +
+           "No positional encoding: order reaches these layers through the causal mask, a recurrence, or other "
+           "layers only.";
+  }
+  return who + fmt::format("{}: a method that {}.", to_word(layer.encoding), layer.encoding->sentence());
 }
 
 // What the weights say, those of the first file as rows, and where any of them disagrees with the config.

@@ -63,7 +63,7 @@ RopeParams rope_over_model(RopeParams p, const TransformerConfig& config) {
 ModelRope model_rope(const RopeParams& params, const TransformerConfig& config, std::int64_t length) {
   ModelRope out;
   const bool given = gives_anything(params);
-  if (!turns_pairs(config.encoding)) {
+  if (!config.encoding->acts_on(Place::rotation)) {
     if (given && params.rope_type != RopeType()) {
       refuse(fmt::format("the model tells positions apart by {}, so there is no RoPE to scale.",
                          to_word(config.encoding)));
@@ -82,7 +82,7 @@ ModelRope model_rope(const RopeParams& params, const TransformerConfig& config, 
 }
 
 std::string model_rope_left_out(const RopeParams& params, const TransformerConfig& config, std::int64_t length) {
-  if (!turns_pairs(config.encoding)) {
+  if (!config.encoding->acts_on(Place::rotation)) {
     return params.rope_type == RopeType() ? "" : "the model has no RoPE to scale";
   }
   try {

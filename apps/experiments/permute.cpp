@@ -116,7 +116,7 @@ TypedReport<Summary, Row> detect(const Params& p, const RunContext& context) {
   const auto shared = load_evaluated_model(model_of(*p.model), Task::copy, context);
   const EvaluatedModel& loaded = *shared;
   const TransformerConfig& config = loaded.model.config();
-  if (config.encoding != PositionEncoding::rope) {
+  if (!config.encoding->acts_on(Place::rotation)) {
     throw std::invalid_argument(fmt::format("[permute] {} has no RoPE, so its weights have no layout.", loaded.name));
   }
   const EvaluatedText source(p.text, loaded);

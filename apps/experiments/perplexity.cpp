@@ -55,7 +55,7 @@ struct Params {
 struct Summary {
   std::string resolved_model, resolved_text;
   std::int64_t trained_length = 0, text_length = 0;
-  PositionEncoding encoding = PositionEncoding::rope;
+  PositionEncoding encoding;
   std::optional<RopeType> resolved_rope_type;
   std::vector<double> resolved_factors;
   std::int64_t resolved_window = 0;

@@ -45,7 +45,7 @@ struct Summary {
   std::string resolved_model;
   Task resolved_task = Task::passkey;
   std::int64_t trained_length = 0;
-  PositionEncoding encoding = PositionEncoding::rope;
+  PositionEncoding encoding;
   std::optional<RopeType> resolved_rope_type;
   std::vector<double> resolved_factors;
   double chance = 0;

@@ -15,120 +15,20 @@
 #include <vector>
 
 #include "experiments/experiment.h"
+#include "experiments/shuffle_test_fields.h"
 #include "poslab/attention/attention.h"
 #include "poslab/core/random.h"
 #include "poslab/core/require.h"
 #include "poslab/core/tensor.h"
 #include "poslab/core/threads.h"
 #include "poslab/kernels/blas.h"
-#include "poslab/methods/alibi.h"
-#include "poslab/methods/learned.h"
-#include "poslab/methods/relative_bias.h"
-#include "poslab/methods/sinusoidal.h"
+#include "poslab/methods/list.h"
 #include "poslab/rope/rope.h"
 
 namespace poslab {
 namespace {
 
-enum class Encoding { none, learned, sinusoidal, rope, alibi, t5 };
-constexpr auto words(Encoding) {
-  return word_table<Encoding>({{Encoding::none, "none"},
-                               {Encoding::learned, "learned"},
-                               {Encoding::sinusoidal, "sinusoidal"},
-                               {Encoding::rope, "rope"},
-                               {Encoding::alibi, "alibi"},
-                               {Encoding::t5, "t5"}});
-}
-
-enum class Precision { f64, f32 };
-constexpr auto words(Precision) { return word_table<Precision>({{Precision::f64, "f64"}, {Precision::f32, "f32"}}); }
-
-enum class Verdict { equivariant, order_aware };
-constexpr auto words(Verdict) {
-  return word_table<Verdict>({{Verdict::equivariant, "equivariant"}, {Verdict::order_aware, "order-aware"}});
-}
-
-struct Params {
-  Encoding encoding = Encoding::none;
-  Mask mask = Mask::none;
-  std::optional<std::string> words;
-  std::optional<std::int64_t> seq_len;
-  std::int64_t d_model = 8;
-  std::int64_t n_heads = 1;
-  std::optional<std::int64_t> n_kv_heads;
-  std::optional<std::vector<std::int64_t>> order;
-  Precision dtype = Precision::f64;
-  std::int64_t seed = 0;
-  double rtol = 1e-5;
-  std::optional<double> atol;
-  double rope_theta = 10000;
-  std::optional<std::int64_t> rotary_dim;
-  RopeLayout layout = RopeLayout::interleaved;
-
-  static void fields(auto& self, auto&& field) {
-    field("encoding", self.encoding, "what tells attention the positions 0 .. seq_len - 1");
-    field("mask", self.mask, "causal: a token sees itself and the tokens before it");
-    field("words", self.words, "a text; each distinct word gets one vector (default: every token its own vector)");
-    field("seq_len", self.seq_len, "tokens in the text (default: the number of words, else 5)", "tokens");
-    field("d_model", self.d_model, "values of a token's vector", "channels");
-    field("n_heads", self.n_heads, "attention heads of d_model / n_heads channels");
-    field("n_kv_heads", self.n_kv_heads, "heads of keys and values, each shared by a group (default: n_heads)");
-    field("order", self.order,
-          "the shuffle: place i takes token order[i] (default: 3,0,4,1,2 for five tokens, else drawn last)", "tokens");
-    field("dtype", self.dtype, "element type of all arrays; draws are f64 and narrowed");
-    field("seed", self.seed, "seed of the draws: X, W_q, W_k, W_v, a table, the order");
-    field("rtol", self.rtol, "equal means |a - b| <= atol + rtol * |b|, as in numpy.allclose");
-    field("atol", self.atol, "the absolute part of it (default: 1e-8, in f32 1e-5 times the largest output)");
-    field("rope_theta", self.rope_theta, "rope: base of the frequencies");
-    field("rotary_dim", self.rotary_dim, "rope: first channels of a head that turn (default: all)", "channels");
-    field("layout", self.layout, "rope: which channels form a pair");
-  }
-};
-
-struct Summary {
-  Verdict verdict = Verdict::equivariant;
-  bool equivariant = false;
-  double max_abs_diff = 0;
-  std::int64_t worst_token = 0;
-  std::optional<double> leaked_order;
-  std::optional<bool> words_keep_output;
-  std::optional<double> max_word_diff;
-  std::int64_t resolved_seq_len = 0, resolved_n_kv_heads = 0;
-  double resolved_atol = 0;
-
-  static void fields(auto& self, auto&& field) {
-    field("verdict", self.verdict, "whether shuffling the input only shuffles the output");
-    field("equivariant", self.equivariant, "the same as true or false");
-    field("max_abs_diff", self.max_abs_diff, "largest |attention(X[order]) - attention(X)[order]|");
-    field("worst_token", self.worst_token, "the token, by its place in the text, where that is");
-    field("leaked_order", self.leaked_order,
-          "causal mask without an encoding: the root mean square of the difference over that of the output");
-    field("words_keep_output", self.words_keep_output, "every word has one output wherever it stands");
-    field("max_word_diff", self.max_word_diff, "largest difference between two outputs of one word");
-    field("resolved_seq_len", self.resolved_seq_len, "tokens in the text", "tokens");
-    field("resolved_n_kv_heads", self.resolved_n_kv_heads, "heads of keys and values");
-    field("resolved_atol", self.resolved_atol, "the absolute tolerance used");
-  }
-};
-
-struct Row {
-  std::int64_t position = 0, token = 0;
-  std::optional<std::string> word;
-  double diff = 0;
-  bool same = false;
-  std::optional<double> word_diff;
-  std::optional<bool> word_same;
-
-  static void fields(auto& self, auto&& field) {
-    field("position", self.position, "place in the shuffled text", "tokens");
-    field("token", self.token, "place in the text", "tokens");
-    field("word", self.word, "the word there");
-    field("max_abs_diff", self.diff, "largest difference between the token's outputs in the two texts");
-    field("same", self.same, "all its channels are equal within rtol and atol");
-    field("word_diff", self.word_diff, "the same against the word's first occurrence in the text");
-    field("word_same", self.word_same, "equal to it within rtol and atol in both texts");
-  }
-};
+using namespace shuffle_test_fields;
 
 [[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument("[shuffle-test] " + sentence); }
 
@@ -139,6 +39,9 @@ struct Setup {
   std::vector<std::string> text;        // the words, or empty
   std::vector<std::int64_t> vector_of;  // [seq_len] the row of X that each token has
   std::int64_t n_vectors = 0;
+
+  // A text as long as this one is what it would have been trained on.
+  MethodModel model() const { return {p.method, p.d_model, p.n_heads, head_dim, seq_len, p.mask == Mask::causal}; }
 };
 
 constexpr RequireWithin require_within{"shuffle-test"};
@@ -173,9 +76,12 @@ Setup set_up(const Params& p) {
   }
   s.head_dim = p.d_model / p.n_heads;
   s.rotary_dim = p.rotary_dim.value_or(s.head_dim);
-  if (p.encoding == Encoding::rope && (s.rotary_dim < 2 || s.rotary_dim % 2 != 0 || s.rotary_dim > s.head_dim)) {
+  if (p.encoding->acts_on(Place::rotation) &&
+      (s.rotary_dim < 2 || s.rotary_dim % 2 != 0 || s.rotary_dim > s.head_dim)) {
     refuse(fmt::format("rotary_dim must be even and 2 .. {} (head_dim) but is {}.", s.head_dim, s.rotary_dim));
   }
+  require_own_parameters("shuffle-test", *p.encoding, p.method);
+  p.encoding->check(s.model());
   if (!(p.rtol >= 0)) refuse(fmt::format("rtol must be 0 or more but got {}.", p.rtol));
   if (p.atol && !(*p.atol >= 0)) refuse(fmt::format("atol must be 0 or more but got {}.", *p.atol));
 
@@ -230,33 +136,26 @@ class Layer {
     draw(generator, w_.data() + d, d, kv_dim_, qkv_dim());
     draw(generator, w_.data() + d + kv_dim_, d, kv_dim_, qkv_dim());
     options_.visible = key_ranges(s.p.mask, s.seq_len, s.seq_len);
-    switch (s.p.encoding) {
-      case Encoding::none:
-        break;
-      case Encoding::learned:
-        learned_.emplace(s.seq_len, d, generator);
-        break;
-      case Encoding::sinusoidal:
-        waves_.emplace(d);
-        break;
-      case Encoding::rope:
-        options_.hook = RopeHook{rope_inv_freq(s.rotary_dim, s.p.rope_theta), s.p.layout};
-        break;
-      case Encoding::alibi:
-        options_.hook = AlibiHook{alibi_slopes(s.p.n_heads)};
-        break;
-      case Encoding::t5:
-        // A decoder of T5 counts distances backwards only.
-        options_.hook = t5_hook(generator.normals(32 * s.p.n_heads, 0.02), s.p.n_heads, s.p.mask == Mask::none);
-        break;
+    const Method& method = *s.p.encoding;
+    const std::vector<double> learned = initial_values(method, s.model(), generator);
+    if (method.acts_on(Place::input)) added_ = method.input(s.model(), learned);
+    if (method.acts_on(Place::score_bias)) options_.bias = method.bias(s.model(), learned);
+    if (method.acts_on(Place::rotation)) {
+      options_.rotation = {rope_inv_freq(s.rotary_dim, s.p.rope_theta), s.p.layout, 1, {}};
+      if (PairGrowth growth = method.growth(s.model(), s.rotary_dim / 2)) {
+        // Counted from the middle of the text, as in a model: the factors stay near 1.
+        options_.rotation->growth = [growth, middle = static_cast<double>(s.seq_len / 2)](double position) {
+          return growth(position - middle);
+        };
+      }
     }
-    if (!learned_ && !waves_) projected_ = project(x_);
+    if (!added_) projected_ = project(x_);
   }
 
   // The output [seq_len, d_model] of the text with token order[i] at place i.
   Tensor<T, 2> attend(const std::vector<std::int64_t>& order) const {
     const std::int64_t n = s_.seq_len, d = s_.p.d_model;
-    const Tensor<T, 2> qkv = learned_ || waves_ ? project(seated(order)) : gathered(order);
+    const Tensor<T, 2> qkv = added_ ? project(seated(order)) : gathered(order);
     Tensor<T, 2> out = make_tensor<T>(n, d);
     const auto part = [&](std::int64_t column) {
       return HeadView<const T>{qkv.data() + column, s_.head_dim, qkv_dim()};
@@ -299,10 +198,9 @@ class Layer {
   Tensor<T, 2> seated(const std::vector<std::int64_t>& order) const {
     const std::int64_t d = s_.p.d_model;
     Tensor<T, 2> input = make_tensor<T>(s_.seq_len, d);
-    std::vector<double> wave(d);
+    std::vector<double> seat(d);
     for (std::int64_t i = 0; i < s_.seq_len; ++i) {
-      if (waves_) waves_->fill(i, wave);
-      const std::span<const double> seat = learned_ ? learned_->row(i) : wave;
+      added_->fill(i, seat);
       const T* from = x_.data() + s_.vector_of[order[i]] * d;
       for (std::int64_t c = 0; c < d; ++c) input.data()[i * d + c] = from[c] + static_cast<T>(seat[c]);
     }
@@ -314,8 +212,7 @@ class Layer {
   const int threads_;
   Tensor<T, 2> x_, w_, projected_;
   AttentionOptions options_;
-  std::optional<LearnedTable> learned_;
-  std::optional<SinusoidalTable> waves_;
+  std::unique_ptr<const InputVectors> added_;
 };
 
 // Largest difference between two rows of `d` values, and whether a is close to b in numpy.allclose's sense.
@@ -401,7 +298,7 @@ std::string conclusion(const Setup& s, const Summary& summary, const std::vector
     if (shuffled.size() <= most_shown) text += fmt::format("Shuffled text: {}\n", shuffled);
     text += words_conclusion(s, rows);
   }
-  const bool none = s.p.encoding == Encoding::none;
+  const bool none = s.p.encoding->places().empty();
   if (summary.equivariant) {
     text += fmt::format("Shuffled input gives the shuffled output (largest difference {:.1e}, which is rounding).\n",
                         summary.max_abs_diff);
@@ -476,7 +373,7 @@ TypedReport<Summary, Row> run_as(const Setup& s, const RunContext& context) {
     }
   }
   summary.verdict = summary.equivariant ? Verdict::equivariant : Verdict::order_aware;
-  if (p.mask == Mask::causal && p.encoding == Encoding::none) {
+  if (p.mask == Mask::causal && p.encoding->places().empty()) {
     summary.leaked_order = output_squares > 0 ? std::sqrt(squares / output_squares) : 0;
   }
   report.columns = {"position", "token", "max_abs_diff", "same"};

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "poslab/core/aligned.h"
+#include "poslab/core/rounding.h"
 #include "poslab/core/threads.h"
 #include "poslab/kernels/attention_tile.kernel.h"
 
@@ -22,8 +23,6 @@ constexpr std::int64_t task_rows = panels_per_task * attention_rows;
 // Packed keys and values of as many heads as fit here stand in memory at a time.
 constexpr std::int64_t packed_bytes = 32 << 20;
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 void check(bool good, const std::string& sentence) {
   if (!good) throw std::invalid_argument("[attention] " + sentence);
 }
@@ -31,7 +30,8 @@ void check(bool good, const std::string& sentence) {
 // The options with every default filled in.
 struct Resolved {
   AttentionShape shape;
-  const PositionHook* hook;
+  const AttentionRotation* rotation;
+  const PositionBias* bias;
   std::vector<double> query_positions, key_positions;
   std::vector<KeyRange> visible;
   double score_scale;
@@ -59,7 +59,8 @@ Resolved resolve(const AttentionShape& s, const AttentionOptions& options) {
   check(s.n_heads % s.n_kv_heads == 0,
         fmt::format("n_heads {} is not a multiple of n_kv_heads {}.", s.n_heads, s.n_kv_heads));
   Resolved r{s,
-             &options.hook,
+             options.rotation ? &*options.rotation : nullptr,
+             options.bias.get(),
              resolve_positions(options.query_positions, s.seq_q, s.seq_k - s.seq_q, "query_positions"),
              resolve_positions(options.key_positions, s.seq_k, 0, "key_positions"),
              options.visible,
@@ -71,37 +72,15 @@ Resolved resolve(const AttentionShape& s, const AttentionOptions& options) {
     check(range.begin >= 0 && range.end <= s.seq_k,
           fmt::format("keys {} .. {} are asked for but there are {}.", range.begin, range.end - 1, s.seq_k));
   }
-  if (const auto* rope = std::get_if<RopeHook>(r.hook)) {
-    check(2 * static_cast<std::int64_t>(rope->inv_freq.size()) <= s.head_dim,
-          fmt::format("{} pairs do not fit in head_dim {}.", rope->inv_freq.size(), s.head_dim));
+  if (r.rotation) {
+    check(2 * std::ssize(r.rotation->inv_freq) <= s.head_dim,
+          fmt::format("{} pairs do not fit in head_dim {}.", r.rotation->inv_freq.size(), s.head_dim));
   }
-  if (const auto* alibi = std::get_if<AlibiHook>(r.hook)) {
-    check(static_cast<std::int64_t>(alibi->slopes.size()) == s.n_heads,
-          fmt::format("there are {} slopes for {} heads.", alibi->slopes.size(), s.n_heads));
-  }
-  if (const auto* relative = std::get_if<RelativeBiasHook>(r.hook)) {
-    check(!relative->bias.empty() && relative->bias.size() % static_cast<std::size_t>(s.n_heads) == 0,
-          fmt::format("a bias table of {} numbers does not divide among {} heads.", relative->bias.size(), s.n_heads));
+  if (r.bias) {
+    check(r.bias->n_heads() == s.n_heads,
+          fmt::format("the bias has {} heads but there are {}.", r.bias->n_heads(), s.n_heads));
   }
   return r;
-}
-
-bool has_bias(const PositionHook& hook) {
-  return std::holds_alternative<AlibiHook>(hook) || std::holds_alternative<RelativeBiasHook>(hook);
-}
-
-// What a score receives for its relative position, key minus query.
-double bias_at(const PositionHook& hook, std::int64_t n_heads, std::int64_t head, double relative) {
-  if (const auto* alibi = std::get_if<AlibiHook>(&hook)) {
-    return 0.0 - alibi->slopes[static_cast<std::size_t>(head)] * std::abs(relative);
-  }
-  if (const auto* table = std::get_if<RelativeBiasHook>(&hook)) {
-    const auto n = static_cast<std::int64_t>(table->bias.size()) / n_heads;
-    const double place =
-        std::clamp(std::floor(relative) - static_cast<double>(table->first), 0.0, static_cast<double>(n - 1));
-    return table->bias[static_cast<std::size_t>(head * n) + static_cast<std::size_t>(place)];
-  }
-  return 0;
 }
 
 bool consecutive(const std::vector<double>& positions) {
@@ -111,17 +90,22 @@ bool consecutive(const std::vector<double>& positions) {
   return true;
 }
 
-// Copies `n` rows of one head, turned where the hook says so, side by side into `rows`.
+enum class Side { queries, keys };
+
+// Copies `n` rows of one head, rotated where there is a rotation, side by side into `rows`.
 template <class T>
-void gather_rows(const Resolved& r, HeadView<const T> x, std::int64_t head, const std::vector<double>& positions,
-                 std::int64_t first, std::int64_t n, std::span<T> rows) {
+void gather_rows(const Resolved& r, Side side, HeadView<const T> x, std::int64_t head, std::int64_t first,
+                 std::int64_t n, std::span<T> rows) {
   const std::int64_t width = r.shape.head_dim;
   for (std::int64_t i = 0; i < n; ++i) std::copy_n(x.row(head, first + i), width, rows.data() + i * width);
-  if (const auto* rope = std::get_if<RopeHook>(r.hook)) {
-    const std::span<T> turned = rows.first(static_cast<std::size_t>(n * width));
-    apply_rope<T>(turned, turned, 1, width,
-                  std::span(positions).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(n)),
-                  rope->inv_freq, rope->layout, rope->attention_factor);
+  if (!r.rotation) return;
+  const std::span<const double> positions = std::span(side == Side::queries ? r.query_positions : r.key_positions)
+                                                .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(n));
+  const std::span<T> rotated = rows.first(static_cast<std::size_t>(n * width));
+  apply_rope<T>(rotated, rotated, 1, width, positions, r.rotation->inv_freq, r.rotation->layout,
+                r.rotation->attention_factor);
+  if (r.rotation->growth) {
+    grow_pairs<T>(rotated, width, positions, r.rotation->growth, side == Side::keys, r.rotation->layout);
   }
 }
 
@@ -150,9 +134,10 @@ class TiledAttention {
         n_blocks_(ceil_div(shape.head_dim, kernel_.width)),
         key_tile_(tile_keys * shape.head_dim),
         value_tile_(tile_keys * n_blocks_ * kernel_.width),
-        has_bias_(has_bias(options.hook)),
-        bias_by_distance_(has_bias_ && consecutive(r_.query_positions) && consecutive(r_.key_positions)),
-        alibi_(bias_by_distance_ ? std::get_if<AlibiHook>(r_.hook) : nullptr) {}
+        has_bias_(r_.bias != nullptr),
+        bias_by_distance_(has_bias_ && r_.bias->by_distance() && consecutive(r_.query_positions) &&
+                          consecutive(r_.key_positions)),
+        bias_falls_(bias_by_distance_ && r_.bias->falls()) {}
 
   void run(int threads) {
     const AttentionShape& s = r_.shape;
@@ -189,7 +174,7 @@ class TiledAttention {
     const std::int64_t first = tile * tile_keys;
     const std::int64_t n = std::min(tile_keys, r_.shape.seq_k - first);
     AlignedBuffer<T> rows(static_cast<std::size_t>(n * head_dim));
-    gather_rows(r_, k_, first_kv_ + kv, r_.key_positions, first, n, rows.span());
+    gather_rows(r_, Side::keys, k_, first_kv_ + kv, first, n, rows.span());
     T* keys = keys_.data() + (kv * n_tiles_ + tile) * key_tile_;
     for (std::int64_t panel = 0; panel * width < n; ++panel) {
       T* to = keys + panel * width * head_dim;
@@ -199,7 +184,7 @@ class TiledAttention {
         for (std::int64_t c = 0; c < head_dim; ++c) to[c * width + i] = key < n ? from[c] : T{0};
       }
     }
-    if (alibi_) key_norms_[static_cast<std::size_t>(kv * n_tiles_ + tile)] = largest_norm(rows.span());
+    if (bias_falls_) key_norms_[static_cast<std::size_t>(kv * n_tiles_ + tile)] = largest_norm(rows.span());
     T* values = values_.data() + (kv * n_tiles_ + tile) * value_tile_;
     for (std::int64_t block = 0; block < n_blocks_; ++block) {
       const std::int64_t channels = std::min(width, head_dim - block * width);
@@ -224,8 +209,8 @@ class TiledAttention {
     return largest;
   }
 
-  double scaled_bias(std::int64_t head, double relative) const {
-    return bias_at(*r_.hook, r_.shape.n_heads, head, relative) * std::numbers::log2e;
+  double scaled_bias(std::int64_t head, double query, double key) const {
+    return r_.bias->at(head, query, key) * std::numbers::log2e;
   }
 
   void fill_bias(std::int64_t head) {
@@ -233,7 +218,7 @@ class TiledAttention {
     T* bias = bias_.data() + head * bias_length();
     const double least = r_.shape.seq_k == 0 ? 0 : r_.key_positions[0] - r_.query_positions.back();
     for (std::int64_t i = 0; i < bias_length(); ++i) {
-      bias[i] = static_cast<T>(scaled_bias(first_head + head, least + static_cast<double>(i)));
+      bias[i] = static_cast<T>(scaled_bias(first_head + head, 0, least + static_cast<double>(i)));
     }
   }
 
@@ -277,9 +262,9 @@ class TiledAttention {
           last = std::max(last, end[i]);
         }
         if (first >= last) continue;
-        if (alibi_ && counts_for_nothing(global_head, first_row + row, first_key + first, first_key + last,
-                                         query_norm * key_norms_[static_cast<std::size_t>(kv * n_tiles_ + tile)],
-                                         scratch.row_max.data() + row)) {
+        if (bias_falls_ && is_too_far(global_head, first_row + row, first_key + first, first_key + last,
+                                      query_norm * key_norms_[static_cast<std::size_t>(kv * n_tiles_ + tile)],
+                                      scratch.row_max.data() + row)) {
           continue;
         }
         const T* bias[attention_rows];
@@ -303,18 +288,18 @@ class TiledAttention {
     }
   }
 
-  // Whether ALiBi's penalty alone makes every weight of these queries for keys first .. last - 1 exactly 0, since no
-  // product of a query and a key exceeds `largest_product` (Cauchy and Schwarz). The unit of slack covers rounding.
-  bool counts_for_nothing(std::int64_t global_head, std::int64_t row, std::int64_t first, std::int64_t last,
-                          double largest_product, const T* row_max) const {
+  // Whether a bias that falls with distance alone makes every weight of these queries for keys first .. last - 1
+  // exactly 0, since no product of a query and a key exceeds `largest_product` (Cauchy and Schwarz). The unit of slack
+  // covers rounding.
+  bool is_too_far(std::int64_t global_head, std::int64_t row, std::int64_t first, std::int64_t last,
+                  double largest_product, const T* row_max) const {
     const double first_key = r_.key_positions[static_cast<std::size_t>(first)];
     const double last_key = r_.key_positions[static_cast<std::size_t>(last - 1)];
-    if (!(alibi_->slopes[static_cast<std::size_t>(global_head)] >= 0)) return false;
     const std::int64_t n = std::min(attention_rows, r_.shape.seq_q - row);
     for (std::int64_t i = 0; i < n; ++i) {
       const double query = r_.query_positions[static_cast<std::size_t>(row + i)];
-      const double nearest = std::clamp(query, first_key, last_key) - query;
-      const double best = largest_product + scaled_bias(global_head, nearest) + 1;
+      const double nearest = std::clamp(query, first_key, last_key);
+      const double best = largest_product + scaled_bias(global_head, query, nearest) + 1;
       if (!(best < static_cast<double>(row_max[i]) + static_cast<double>(kernel_.least))) return false;
     }
     return true;
@@ -325,13 +310,13 @@ class TiledAttention {
                       AlignedBuffer<T>& queries) {
     const std::int64_t head_dim = r_.shape.head_dim;
     AlignedBuffer<T> rows(static_cast<std::size_t>(n_rows * head_dim));
-    gather_rows(r_, q_, global_head, r_.query_positions, first_row, n_rows, rows.span());
+    gather_rows(r_, Side::queries, q_, global_head, first_row, n_rows, rows.span());
     const T scale = static_cast<T>(r_.score_scale * std::numbers::log2e);
     for (std::int64_t row = 0; row < n_rows; ++row) {
       T* to = queries.data() + row / attention_rows * attention_rows * head_dim + row % attention_rows;
       for (std::int64_t c = 0; c < head_dim; ++c) to[c * attention_rows] = rows.data()[row * head_dim + c] * scale;
     }
-    return alibi_ ? largest_norm(rows.span()) * std::abs(static_cast<double>(scale)) : 0;
+    return bias_falls_ ? largest_norm(rows.span()) * std::abs(static_cast<double>(scale)) : 0;
   }
 
   void point_to_bias(std::int64_t head, std::int64_t global_head, std::int64_t first_row, std::int64_t first_key,
@@ -346,8 +331,8 @@ class TiledAttention {
       bias[i] = to;
       for (std::int64_t key = 0; key < tile_keys; ++key) {
         const std::int64_t place = std::min(first_key + key, r_.shape.seq_k - 1);
-        to[key] = static_cast<T>(scaled_bias(global_head, r_.key_positions[static_cast<std::size_t>(place)] -
-                                                              r_.query_positions[static_cast<std::size_t>(row)]));
+        to[key] = static_cast<T>(scaled_bias(global_head, r_.query_positions[static_cast<std::size_t>(row)],
+                                             r_.key_positions[static_cast<std::size_t>(place)]));
       }
     }
   }
@@ -359,7 +344,7 @@ class TiledAttention {
   const std::int64_t n_tiles_, n_blocks_, key_tile_, value_tile_;
   const bool has_bias_;
   const bool bias_by_distance_;    // positions are consecutive: one number per distance serves all queries
-  const AlibiHook* alibi_;         // where tiles too far away for any weight can be told beforehand
+  const bool bias_falls_;          // tiles too far away for any weight can be told beforehand
   std::vector<double> key_norms_;  // of the packed tiles
   std::int64_t first_kv_ = 0;      // the heads whose keys and values are packed now start here
   AlignedBuffer<T> keys_, values_, bias_;
@@ -389,8 +374,8 @@ AttentionTrace attention_reference(const AttentionShape& shape, const AttentionO
   std::vector<double> queries(size(1, shape.seq_q, d)), keys(size(1, seq_k, d));
   for (std::int64_t head = 0; head < shape.n_heads; ++head) {
     const std::int64_t kv = head / (shape.n_heads / shape.n_kv_heads);
-    gather_rows<double>(r, q, head, r.query_positions, 0, shape.seq_q, queries);
-    gather_rows<double>(r, k, kv, r.key_positions, 0, seq_k, keys);
+    gather_rows<double>(r, Side::queries, q, head, 0, shape.seq_q, queries);
+    gather_rows<double>(r, Side::keys, k, kv, 0, seq_k, keys);
     for (std::int64_t i = 0; i < shape.seq_q; ++i) {
       const KeyRange& visible = r.visible[static_cast<std::size_t>(i)];
       double* scores = trace.scores.data() + (head * shape.seq_q + i) * seq_k;
@@ -399,11 +384,14 @@ AttentionTrace attention_reference(const AttentionShape& shape, const AttentionO
       for (std::int64_t j = 0; j < seq_k; ++j) {
         double dot = 0;
         for (std::int64_t c = 0; c < d; ++c) dot += queries[size(1, i, d) + c] * keys[size(1, j, d) + c];
-        const double relative =
-            r.key_positions[static_cast<std::size_t>(j)] - r.query_positions[static_cast<std::size_t>(i)];
-        scores[j] = j >= visible.begin && j < visible.end
-                        ? dot * r.score_scale + bias_at(*r.hook, shape.n_heads, head, relative)
-                        : -std::numeric_limits<double>::infinity();
+        scores[j] = -std::numeric_limits<double>::infinity();
+        if (j >= visible.begin && j < visible.end) {
+          scores[j] = dot * r.score_scale;
+          if (r.bias) {
+            scores[j] += r.bias->at(head, r.query_positions[static_cast<std::size_t>(i)],
+                                    r.key_positions[static_cast<std::size_t>(j)]);
+          }
+        }
         max = std::max(max, scores[j]);
       }
       if (visible.begin >= visible.end) continue;

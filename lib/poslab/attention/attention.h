@@ -3,40 +3,25 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
-#include <variant>
 #include <vector>
 
 #include "poslab/attention/mask.h"
+#include "poslab/attention/score_bias.h"
 #include "poslab/kernels/isa.h"
 #include "poslab/rope/rope.h"
 
 namespace poslab {
 
-// What an encoding does inside attention; vectors added to the tokens come before it and need no hook.
-struct NoHook {};
-
-// Queries and keys turn by their positions.
-struct RopeHook {
+// Queries and keys rotate by their positions.
+struct AttentionRotation {
   std::vector<double> inv_freq;  // [rotary_dim / 2], radians per token
   RopeLayout layout = RopeLayout::interleaved;
   double attention_factor = 1;
+  PairGrowth growth = {};
 };
-
-// The score of a query at i and a key at j receives -slope * |i - j|.
-struct AlibiHook {
-  std::vector<double> slopes;  // [n_heads]
-};
-
-// The score receives a number for its relative position (key minus query), which is first .. first + n - 1 or the
-// nearest of these: T5's buckets are constant from max_distance on.
-struct RelativeBiasHook {
-  std::int64_t first = 0;
-  std::vector<double> bias;  // [n_heads, n]
-};
-
-using PositionHook = std::variant<NoHook, RopeHook, AlibiHook, RelativeBiasHook>;
 
 struct AttentionShape {
   std::int64_t n_heads = 1, n_kv_heads = 1;  // query head h reads key-value head h / (n_heads / n_kv_heads)
@@ -44,12 +29,14 @@ struct AttentionShape {
 };
 
 struct AttentionOptions {
-  PositionHook hook;
-  std::vector<double> query_positions;  // [seq_q], tokens; empty: seq_k - seq_q, ..., seq_k - 1
-  std::vector<double> key_positions;    // [seq_k], tokens; empty: 0, ..., seq_k - 1
-  std::vector<KeyRange> visible;        // [seq_q]; empty: every query sees every key
-  std::optional<double> score_scale;    // absent: 1 / sqrt(head_dim)
-  std::optional<Isa> isa;               // absent: the active one; tests compare instruction sets
+  // What a method does inside attention; vectors added to the tokens come before it.
+  std::optional<AttentionRotation> rotation;
+  std::shared_ptr<const PositionBias> bias;  // absent: nothing is added to the scores
+  std::vector<double> query_positions;       // [seq_q], tokens; empty: seq_k - seq_q, ..., seq_k - 1
+  std::vector<double> key_positions;         // [seq_k], tokens; empty: 0, ..., seq_k - 1
+  std::vector<KeyRange> visible;             // [seq_q]; empty: every query sees every key
+  std::optional<double> score_scale;         // absent: 1 / sqrt(head_dim)
+  std::optional<Isa> isa;                    // absent: the active one; tests compare instruction sets
 };
 
 // An array [n_heads, seq_len, head_dim] seen through strides in elements; the channels of a head lie side by side.

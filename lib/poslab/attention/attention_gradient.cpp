@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "poslab/core/aligned.h"
+#include "poslab/core/rounding.h"
 #include "poslab/core/threads.h"
 #include "poslab/kernels/attention_gradient.kernel.h"
 #include "poslab/kernels/isa.h"
@@ -30,8 +31,6 @@ const kernels::AttentionGradientKernel<T>& kernel_of() {
     return table.f64;
   }
 }
-
-std::int64_t round_up(std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 // One batch entry's key-value head and the queries that read it, with the scratch of one task.
 template <class T>
@@ -309,7 +308,7 @@ void attention_forward(const AttentionBatch<T>& a, T* out, T* lse, Pool<Attentio
   // Few key-value heads would leave threads idle: long texts are then cut once more, the costly end first.
   const bool cut = a.batch * a.n_kv_heads < enough_tasks;
   const std::int64_t size = cut ? queries_per_task : a.seq_len;
-  const std::int64_t pieces = (a.seq_len + size - 1) / size;
+  const std::int64_t pieces = ceil_div(a.seq_len, size);
   parallel_for(a.batch * a.n_kv_heads * pieces, threads, [&](std::int64_t task) {
     typename Pool<AttentionScratch<T>>::Lease lease(scratch);
     const std::int64_t first = (pieces - 1 - task / (a.batch * a.n_kv_heads)) * size;

@@ -5,23 +5,11 @@
 
 #include <cstdint>
 
+#include "poslab/attention/score_bias.h"
 #include "poslab/core/aligned.h"
 #include "poslab/core/pool.h"
 
 namespace poslab {
-
-// Numbers added to the scores that depend on head, query and key; positions are 0 .. seq_len - 1.
-template <class T>
-class ScoreBias {
- public:
-  virtual ~ScoreBias() = default;
-  // scores[j] += bias(head, query, first_key + j), j = 0 .. n - 1; first_key + n - 1 <= query.
-  virtual void add(std::int64_t head, std::int64_t query, std::int64_t first_key, std::int64_t n, T* scores) const = 0;
-  // Adds what the gradient of the bias's own parameters needs to a head's sums, which start as zeros.
-  virtual void add_gradient(std::int64_t head, std::int64_t query, std::int64_t first_key, std::int64_t n,
-                            const T* d_scores, double* sums) const = 0;
-  virtual std::int64_t sums_size() const = 0;  // per head; 0: no parameters
-};
 
 // What one task packs and computes in; its contents mean nothing between calls.
 template <class T>

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <stdexcept>
+#include <utility>
 
 namespace poslab {
 
@@ -33,8 +34,9 @@ const RopeFrequencies& RopeState::at(std::int64_t seq_len) {
   return frequencies_;
 }
 
-KeyCache::KeyCache(std::int64_t n_kv_heads, std::int64_t head_dim, RopeLayout layout, CachePolicy policy)
-    : n_kv_heads_(n_kv_heads), head_dim_(head_dim), layout_(layout), policy_(policy) {
+KeyCache::KeyCache(std::int64_t n_kv_heads, std::int64_t head_dim, RopeLayout layout, CachePolicy policy,
+                   PairGrowth growth)
+    : n_kv_heads_(n_kv_heads), head_dim_(head_dim), layout_(layout), policy_(policy), growth_(std::move(growth)) {
   if (n_kv_heads < 1 || head_dim < 1) {
     throw std::invalid_argument(
         fmt::format("[KeyCache] sizes must be positive but got n_kv_heads {}, head_dim {}.", n_kv_heads, head_dim));
@@ -67,6 +69,12 @@ void KeyCache::turn(std::int64_t first, const RopeFrequencies& frequencies) {
     apply_rope<double>(std::span(plain_).subspan(i * width, width), std::span(turned_).subspan(i * width, width),
                        n_kv_heads_, head_dim_, std::span(positions_).subspan(i, 1), frequencies.inv_freq, layout_,
                        frequencies.attention_factor);
+    if (!growth_) continue;
+    for (std::int64_t head = 0; head < n_kv_heads_; ++head) {
+      const std::span<double> rotated(turned_.data() + i * width + static_cast<std::size_t>(head * head_dim_),
+                                      static_cast<std::size_t>(head_dim_));
+      grow_pairs<double>(rotated, head_dim_, std::span(positions_).subspan(i, 1), growth_, true, layout_);
+    }
   }
 }
 

@@ -51,7 +51,8 @@ constexpr auto words(CachePolicy) {
 // The keys of one attention layer, one token after another.
 class KeyCache {
  public:
-  KeyCache(std::int64_t n_kv_heads, std::int64_t head_dim, RopeLayout layout, CachePolicy policy);
+  KeyCache(std::int64_t n_kv_heads, std::int64_t head_dim, RopeLayout layout, CachePolicy policy,
+           PairGrowth growth = {});
 
   // Adds tokens and turns keys as the policy says, with the frequencies of this pass (no pairs: nothing turns).
   //   keys [n_tokens, n_kv_heads, head_dim], positions [n_tokens]
@@ -71,6 +72,7 @@ class KeyCache {
   std::int64_t n_kv_heads_, head_dim_;
   RopeLayout layout_;
   CachePolicy policy_;
+  PairGrowth growth_;
   std::vector<double> plain_, turned_;  // [size, n_kv_heads, head_dim]
   std::vector<double> positions_;
   RopeFrequencies last_;

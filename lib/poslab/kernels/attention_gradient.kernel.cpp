@@ -1,33 +1,17 @@
 #include "poslab/kernels/attention_gradient.kernel.h"
 
 #include "poslab/kernels/exp2.simd.h"
+#include "poslab/kernels/panel.simd.h"
 #include "poslab/kernels/simd.h"
 
 namespace poslab::kernels::POSLAB_KERNEL_NAMESPACE {
 namespace {
 
 template <class T>
-constexpr std::int64_t width = 2 * lanes<T>;
+constexpr std::int64_t width = panel_width<T>;
+constexpr std::int64_t block_rows = panel_rows;
 template <class T>
 constexpr T log2_e = static_cast<T>(0x1.71547652b82fep+0);
-
-// Rows whose sums stay in registers: 2 vectors each, of 32 registers or 16.
-constexpr std::int64_t block_rows = POSLAB_VECTOR_BYTES == 64 ? 12 : 6;
-
-template <class T, class V>
-POSLAB_INLINE void multiply(const T* a, std::int64_t row_stride, std::int64_t step_stride, const T* b,
-                            std::int64_t steps, V (&sums)[block_rows][2]) {
-  for (std::int64_t s = 0; s < steps; ++s) {
-    const V b0 = load<V>(b + s * width<T>);
-    const V b1 = load<V>(b + s * width<T> + lanes<T>);
-#pragma GCC unroll 12
-    for (std::int64_t r = 0; r < block_rows; ++r) {
-      const V x = splat(a[r * row_stride + s * step_stride]);
-      sums[r][0] = multiply_add(x, b0, sums[r][0]);
-      sums[r][1] = multiply_add(x, b1, sums[r][1]);
-    }
-  }
-}
 
 template <class T>
 void products(std::int64_t depth, std::int64_t n, const T* a, const T* b, T* out, std::int64_t stride) {
@@ -35,7 +19,7 @@ void products(std::int64_t depth, std::int64_t n, const T* a, const T* b, T* out
   for (std::int64_t j = 0; j < n; j += width<T>) {
     for (std::int64_t row = 0; row < gradient_rows; row += block_rows) {
       V sums[block_rows][2] = {};
-      multiply(a + row, 1, gradient_rows, b + j * depth, depth, sums);
+      multiply_panel(a + row, 1, gradient_rows, b + j * depth, depth, sums);
 #pragma GCC unroll 12
       for (std::int64_t r = 0; r < block_rows; ++r) {
         store(out + (row + r) * stride + j, sums[r][0]);
@@ -58,7 +42,7 @@ POSLAB_INLINE void add(std::int64_t steps, std::int64_t blocks, const T* a, std:
         sums[r][0] = load<V>(to + r * width<T>);
         sums[r][1] = load<V>(to + r * width<T> + lanes<T>);
       }
-      multiply(a + row * row_stride, row_stride, step_stride, b + block * b_stride, steps, sums);
+      multiply_panel(a + row * row_stride, row_stride, step_stride, b + block * b_stride, steps, sums);
 #pragma GCC unroll 12
       for (std::int64_t r = 0; r < block_rows; ++r) {
         store(to + r * width<T>, sums[r][0]);

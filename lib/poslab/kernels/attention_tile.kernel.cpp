@@ -1,6 +1,7 @@
 #include "poslab/kernels/attention_tile.kernel.h"
 
 #include "poslab/kernels/exp2.simd.h"
+#include "poslab/kernels/panel.simd.h"
 #include "poslab/kernels/simd.h"
 
 namespace poslab::kernels::POSLAB_KERNEL_NAMESPACE {
@@ -9,25 +10,8 @@ namespace {
 template <class T>
 constexpr T exp2_least = static_cast<T>(sizeof(T) == 4 ? Exp2F32::least : Exp2F64::least);
 template <class T>
-constexpr std::int64_t width = 2 * lanes<T>;
-
-// Rows whose sums stay in registers: 2 vectors each, of 32 registers or 16.
-constexpr std::int64_t block_rows = POSLAB_VECTOR_BYTES == 64 ? 12 : 6;
-
-// sums[r] += sum over s < steps of a[r * row_stride + s * step_stride] * b[s, width], added up in order of s.
-template <std::int64_t row_stride, std::int64_t step_stride, class T, class V>
-POSLAB_INLINE void multiply(const T* a, const T* b, std::int64_t steps, V (&sums)[block_rows][2]) {
-  for (std::int64_t s = 0; s < steps; ++s) {
-    const V b0 = load<V>(b + s * width<T>);
-    const V b1 = load<V>(b + s * width<T> + lanes<T>);
-#pragma GCC unroll 12
-    for (std::int64_t r = 0; r < block_rows; ++r) {
-      const V x = splat(a[r * row_stride + s * step_stride]);
-      sums[r][0] = multiply_add(x, b0, sums[r][0]);
-      sums[r][1] = multiply_add(x, b1, sums[r][1]);
-    }
-  }
-}
+constexpr std::int64_t width = panel_width<T>;
+constexpr std::int64_t block_rows = panel_rows;
 
 template <class T>
 POSLAB_INLINE T largest(typename VectorOf<T>::V v) {
@@ -44,7 +28,7 @@ void score_panel(const AttentionPanel<T>& p, std::int64_t first, std::int64_t la
   for (std::int64_t key = first; key < last; key += width<T>) {
     for (std::int64_t row = 0; row < attention_rows; row += block_rows) {
       V sums[block_rows][2] = {};
-      multiply<1, attention_rows>(p.queries + row, p.keys + key * p.head_dim, p.head_dim, sums);
+      multiply_panel(p.queries + row, 1, attention_rows, p.keys + key * p.head_dim, p.head_dim, sums);
 #pragma GCC unroll 12
       for (std::int64_t r = 0; r < block_rows; ++r) {
         T* to = p.scores + (row + r) * attention_tile_keys<T> + key;
@@ -84,8 +68,8 @@ struct Run {
   std::int64_t first, last;
 };
 
-// Turns the scores of one row into weights relative to the largest score so far; returns what the earlier sums are
-// worth in the new unit. `active` receives a bit for each group of `width` keys that has a weight above 0.
+// Turns the scores of one row into weights relative to the largest score so far; returns the factor by which
+// the earlier sums are multiplied. `active` receives a bit for each group of `width` keys that has a weight above 0.
 template <class T>
 T weigh_row(const AttentionPanel<T>& p, std::int64_t row, Run keys, std::uint32_t& active) {
   using V = typename VectorOf<T>::V;
@@ -162,7 +146,7 @@ void add_values(const AttentionPanel<T>& p, Run keys, std::uint32_t active, cons
       }
       for (Run run = next_run<T>(active, keys.first, keys.last); run.first < run.last;
            run = next_run<T>(active, run.last, keys.last)) {
-        multiply<attention_tile_keys<T>, 1>(weights + run.first, values + run.first * width<T>, run.last - run.first,
+        multiply_panel(weights + run.first, attention_tile_keys<T>, 1, values + run.first * width<T>, run.last - run.first,
                                             sums);
       }
 #pragma GCC unroll 12

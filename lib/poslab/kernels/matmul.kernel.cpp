@@ -1,15 +1,15 @@
 #include "poslab/kernels/matmul.kernel.h"
 
 #include "poslab/kernels/exp2.simd.h"
+#include "poslab/kernels/panel.simd.h"
 #include "poslab/kernels/simd.h"
 
 namespace poslab::kernels::POSLAB_KERNEL_NAMESPACE {
 namespace {
 
 constexpr auto lanes = static_cast<std::int64_t>(f32_lanes);
-constexpr std::int64_t width = 2 * lanes;
-// Rows whose sums stay in registers: 2 vectors each, of 32 registers or 16.
-constexpr std::int64_t tile_rows = POSLAB_VECTOR_BYTES == 64 ? 12 : 6;
+constexpr std::int64_t width = panel_width<float>;
+constexpr std::int64_t tile_rows = panel_rows;
 
 // `rows` sums of two vectors, from c (or 0) on: += a [rows, k] times one panel [k, width].
 template <std::int64_t rows>
@@ -21,16 +21,7 @@ POSLAB_INLINE void tile(std::int64_t k, const float* a, std::int64_t row_stride,
     sums[r][0] = add ? load<F32>(c + r * ldc) : F32{};
     sums[r][1] = add ? load<F32>(c + r * ldc + lanes) : F32{};
   }
-  for (std::int64_t s = 0; s < k; ++s) {
-    const F32 b0 = load<F32>(panel + s * width);
-    const F32 b1 = load<F32>(panel + s * width + lanes);
-#pragma GCC unroll 12
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const F32 x = splat(a[r * row_stride + s * step_stride]);
-      sums[r][0] = multiply_add(x, b0, sums[r][0]);
-      sums[r][1] = multiply_add(x, b1, sums[r][1]);
-    }
-  }
+  multiply_panel(a, row_stride, step_stride, panel, k, sums);
 #pragma GCC unroll 12
   for (std::int64_t r = 0; r < rows; ++r) {
     store(c + r * ldc, sums[r][0]);

@@ -1,4 +1,4 @@
-// Tables of cos and sin of position * inv_freq, the stuff of sinusoidal vectors and of RoPE, for long runs of
+// Tables of cos and sin of position * inv_freq, the stuff of position vectors and of RoPE, for long runs of
 // positions.
 #pragma once
 

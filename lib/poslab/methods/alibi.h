@@ -7,6 +7,17 @@
 
 namespace poslab {
 
+class Method;
+const Method& alibi_method();
+
+struct AlibiParams {
+  double alibi_bias_max = 8;
+
+  static void fields(auto& self, auto&& field) {
+    field("alibi_bias_max", self.alibi_bias_max, "alibi: the last slope is 2^-alibi_bias_max");
+  }
+};
+
 // The slope of each head, in score units per token. With p the largest power of two that is not above n_heads:
 //   head h = 0 .. p-1        2^(-alibi_bias_max * (h + 1) / p)
 //   head h = p .. n_heads-1  2^(-alibi_bias_max * (2 (h - p) + 1) / (2p))   every other slope of the series for 2p

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <stdexcept>
+#include <utility>
 
 #include "poslab/core/narrow.h"
+#include "poslab/methods/list.h"
 #include "poslab/rope/element_storage.h"
 
 namespace poslab {
@@ -157,6 +160,67 @@ void SinusoidalTable::fill_narrowed(std::int64_t first_position, std::int64_t co
   target.stride = d;
   target.stream = stream;
   waves_->fill(first_position, count, target);
+}
+
+namespace {
+
+VectorTable waves(const TableRequest& request, SinusoidalVariant variant) {
+  const MethodModel& model = request.model;
+  const auto rows = std::make_shared<const SinusoidalTable>(model.d_model, model.params.base, variant);
+  VectorTable table;
+  table.name = to_word(variant);
+  table.formula = sinusoidal_formula(variant);
+  table.source = sinusoidal_source(variant);
+  table.frequencies = rows->frequencies();
+  table.pair_frequencies = rows->pair_frequencies();
+  table.columns = model.d_model;
+  table.fill = [rows](std::int64_t first, std::span<double> out) { rows->fill(first, out); };
+  table.fill_narrowed = [rows](std::int64_t first, std::int64_t count, DType dtype, std::byte* out) {
+    rows->fill_narrowed(first, count, dtype, out);
+  };
+  if (model.d_model % 2 == 1) {
+    table.note = variant == SinusoidalVariant::tensor2tensor ? " d_model is odd: the last number is 0."
+                                                             : " d_model is odd: there is one sine more than cosines.";
+  }
+  return table;
+}
+
+class Sinusoidal final : public Method {
+ public:
+  std::string_view word() const override { return "sinusoidal"; }
+  std::string_view sentence() const override {
+    return "adds sines and cosines of the position to sqrt(d_model) times the token's vector";
+  }
+  std::string_view source() const override { return "Vaswani et al. 2017, arXiv:1706.03762, section 3.5"; }
+  std::string_view used_by() const override { return "the original transformer, Marian, Pegasus, XGLM, M2M-100"; }
+  std::vector<Place> places() const override { return {Place::input}; }
+  std::vector<FieldSpec> parameters() const override { return field_specs<SinusoidalParams>(); }
+  void check(const MethodModel& model) const override {
+    SinusoidalTable(1, model.params.base, model.params.variant);  // or throws
+  }
+  std::unique_ptr<const InputVectors> input(const MethodModel& model, std::vector<double>) const override {
+    return std::make_unique<SinusoidalTable>(model.d_model, model.params.base, model.params.variant);
+  }
+  std::string input_formula(const MethodParams& params) const override {
+    return fmt::format("PE(p), {}", sinusoidal_formula(params.variant));
+  }
+  double token_scale(const MethodModel& model) const override { return std::sqrt(static_cast<double>(model.d_model)); }
+  MethodTable table(const TableRequest& request) const override {
+    const SinusoidalVariant asked = request.model.params.variant;
+    MethodTable out;
+    out.vectors.push_back(waves(request, asked));
+    for (const auto& entry : poslab::words(asked)) {
+      if (request.all_variants && entry.first != asked) out.vectors.push_back(waves(request, entry.first));
+    }
+    return out;
+  }
+};
+
+}  // namespace
+
+const Method& sinusoidal_method() {
+  static const Sinusoidal method;
+  return method;
 }
 
 }  // namespace poslab

@@ -12,6 +12,7 @@
 #include "poslab/core/element_type.h"
 #include "poslab/core/fields.h"
 #include "poslab/kernels/wave_table.h"
+#include "poslab/methods/method.h"
 #include "poslab/rope/rope.h"
 
 namespace poslab {
@@ -32,12 +33,24 @@ constexpr auto words(SinusoidalVariant) {
                                         {SinusoidalVariant::twice_channel_exponent, "twice-channel-exponent"}});
 }
 
+const Method& sinusoidal_method();
+
+struct SinusoidalParams {
+  SinusoidalVariant variant = SinusoidalVariant::paper;
+  double base = 10000;
+
+  static void fields(auto& self, auto&& field) {
+    field("variant", self.variant, "which sinusoidal formula; the last two are common mistakes");
+    field("base", self.base, "base of the sinusoidal waves");
+  }
+};
+
 // The variant's formula on one line, and where it comes from.
 std::string_view sinusoidal_formula(SinusoidalVariant variant);
 std::string_view sinusoidal_source(SinusoidalVariant variant);
 
 // A table without end: any range of its rows is computed on demand, in double.
-class SinusoidalTable {
+class SinusoidalTable final : public InputVectors {
  public:
   // d_model 1 .. 16,777,216; base finite and at least 1; else throws std::invalid_argument "[SinusoidalTable] ...".
   explicit SinusoidalTable(std::int64_t d_model, double base = 10000,
@@ -54,7 +67,7 @@ class SinusoidalTable {
   const std::vector<double>& pair_frequencies() const { return pair_frequencies_; }
 
   // Rows first_position, first_position + 1, ... into out, whose size is a multiple of d_model.
-  void fill(std::int64_t first_position, std::span<double> out) const;
+  void fill(std::int64_t first_position, std::span<double> out) const override;
 
   // `count` of the same rows narrowed once to `dtype`. Where the channels share angles by twos (partners, even
   // d_model), f32, bf16 and f16 come at the speed of memory and are within 4e-15 + 2.3e-16 * angle of the true value

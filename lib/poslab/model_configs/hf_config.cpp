@@ -85,8 +85,8 @@ class ConfigReader {
     if (word == "nope") return ModelEncoding::none;
     if (word == "relative_key" || word == "relative_key_query") return ModelEncoding::relative;
     if (word == "absolute") return ModelEncoding::learned;
-    for (const auto& [encoding, name] : words(ModelEncoding{})) {
-      if (name == word) return encoding;
+    for (const std::string_view known : ModelEncoding::words()) {
+      if (known == word) return ModelEncoding::from_word(word);
     }
     return std::nullopt;
   }
@@ -95,35 +95,12 @@ class ConfigReader {
     LayerPositions layer;
     layer.encoding = encoding;
     layer.add("encoding", std::string(to_word(encoding)), source_of_encoding_);
-    switch (encoding) {
-      case ModelEncoding::learned:
-        read_table(layer);
-        break;
-      case ModelEncoding::alibi: {
-        if (!sizes_.heads) text_.fail("{} is missing, and ALiBi's slopes depend on it", path("num_attention_heads"));
-        layer.add("n_heads", std::to_string(sizes_.heads->value), sizes_.heads->source);
-        const json* bias = top("attn_config.alibi_bias_max");
-        if (bias && !bias->is_null()) {
-          layer.add("alibi_bias_max", fmt::format("{}", text_.number(*bias, path("attn_config.alibi_bias_max"))),
-                    path("attn_config.alibi_bias_max"));
-        } else {
-          layer.add("alibi_bias_max", "8", text_.class_default());
-        }
-        break;
-      }
-      case ModelEncoding::t5: {
-        const auto buckets = text_.size({"relative_attention_num_buckets"}, 32);
-        const auto distance = text_.size({"relative_attention_max_distance"}, 128);
-        layer.add("num_buckets", std::to_string(buckets->value), buckets->source);
-        layer.add("max_distance", std::to_string(distance->value), distance->source);
-        break;
-      }
-      case ModelEncoding::sinusoidal:
-      case ModelEncoding::relative:
-      case ModelEncoding::none:
-      case ModelEncoding::rope:
-        break;
+    if (encoding->learns_input()) read_table(layer);
+    if (encoding->depends_on_heads()) {
+      if (!sizes_.heads) text_.fail("{} is missing, and the bias depends on it", path("num_attention_heads"));
+      layer.add("n_heads", std::to_string(sizes_.heads->value), sizes_.heads->source);
     }
+    for (const auto& [name, key] : encoding->config_keys()) read_parameter(*encoding, name, key, layer);
     if (sizes_.max_positions) {
       if (encoding != ModelEncoding::none)
         out_.trained_length = out_.trained_length.value_or(sizes_.max_positions->value);
@@ -136,6 +113,21 @@ class ConfigReader {
       }
     }
     out_.layers.push_back(std::move(layer));
+  }
+
+  void read_parameter(const Method& method, std::string_view name, std::string_view key, LayerPositions& layer) {
+    for (const FieldSpec& spec : method.parameters()) {
+      if (spec.name != name) continue;
+      if (spec.kind == FieldKind::integer) {
+        const auto value = text_.size({key}, std::get<std::int64_t>(spec.fallback));
+        layer.add(spec.name, std::to_string(value->value), value->source);
+        continue;
+      }
+      const json* value = top(key);
+      const bool given = value && !value->is_null();
+      layer.add(spec.name, fmt::format("{}", given ? text_.number(*value, path(key)) : std::get<double>(spec.fallback)),
+                given ? path(key) : text_.class_default());
+    }
   }
 
   void read_table(LayerPositions& layer) {

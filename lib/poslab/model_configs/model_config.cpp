@@ -18,6 +18,39 @@
 namespace poslab {
 namespace {
 
+class Relative final : public Method {
+ public:
+  std::string_view word() const override { return "relative"; }
+  std::string_view sentence() const override { return "lets scores depend on learned vectors of the distance"; }
+  std::string_view source() const override {
+    return "Shaw et al. 2018, arXiv:1803.02155; Dai et al. 2019; He et al. 2020";
+  }
+  std::string_view used_by() const override { return "DeBERTa, XLNet, Transformer-XL"; }
+  std::vector<Place> places() const override { return {Place::content}; }
+};
+
+}  // namespace
+
+const Method& relative_method() {
+  static const Relative method;
+  return method;
+}
+
+std::vector<std::string_view> ModelEncoding::words() {
+  std::vector<std::string_view> words = PositionEncoding::words();
+  words.push_back(relative_method().word());
+  return words;
+}
+
+ModelEncoding ModelEncoding::from_word(std::string_view word) {
+  if (word == relative_method().word()) return relative;
+  for (const Named named : listed_methods()) {
+    if (named().word() == word) return named;
+  }
+  throw std::invalid_argument(fmt::format("[model_config] there is no encoding '{}'.", word));
+}
+namespace {
+
 namespace fs = std::filesystem;
 
 ModelConfig read_gguf_config(const std::string& path, const std::optional<std::string>& beside) {

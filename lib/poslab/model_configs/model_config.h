@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "poslab/core/fields.h"
+#include "poslab/methods/list.h"
 #include "poslab/rope/rope.h"
 #include "poslab/rope/scaling.h"
 
@@ -14,17 +16,31 @@ namespace poslab {
 
 struct Family;
 
-// How a model tells positions apart. `t5` = T5's buckets; `relative` = another learned relative scheme (DeBERTa, ...).
-enum class ModelEncoding { rope, learned, alibi, t5, relative, sinusoidal, none };
-constexpr auto words(ModelEncoding) {
-  return word_table<ModelEncoding>({{ModelEncoding::rope, "rope"},
-                                    {ModelEncoding::learned, "learned"},
-                                    {ModelEncoding::alibi, "alibi"},
-                                    {ModelEncoding::t5, "t5"},
-                                    {ModelEncoding::relative, "relative"},
-                                    {ModelEncoding::sinusoidal, "sinusoidal"},
-                                    {ModelEncoding::none, "none"}});
-}
+// How a model tells positions apart: a method of the list, or `relative`, another learned relative scheme (DeBERTa,
+// ...), which is described and never run.
+class ModelEncoding {
+ public:
+  using Named = const Method& (*)();
+  constexpr ModelEncoding(Named method) : method_(method) {}
+  static const ModelEncoding rope, learned, none, relative;
+
+  static std::vector<std::string_view> words();
+  // Throws std::invalid_argument for a word that is not among them.
+  static ModelEncoding from_word(std::string_view word);
+  std::string_view word() const { return method_().word(); }
+
+  const Method& operator*() const { return method_(); }
+  const Method* operator->() const { return &method_(); }
+  bool operator==(const ModelEncoding& other) const { return &method_() == &other.method_(); }
+
+ private:
+  Named method_;
+};
+const Method& relative_method();
+inline constexpr ModelEncoding ModelEncoding::rope = rope_method;
+inline constexpr ModelEncoding ModelEncoding::learned = learned_method;
+inline constexpr ModelEncoding ModelEncoding::none = none_method;
+inline constexpr ModelEncoding ModelEncoding::relative = relative_method;
 
 // One effective value and where it came from: a key path ("rope_scaling.factor"), "class default (llama)", or
 // "derived: ...".

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
+#include <type_traits>
+#include <variant>
 
 #include "poslab/formats/json_file.h"
 #include "poslab/model_configs/hf_config.h"
@@ -31,6 +33,22 @@ ordered scaling_json(const RopeScaling& rope) {
   }
   if (!type.is_scaled() || is_fixed_base(rope)) return nullptr;
   return rope_keys(rope, RopeKeys::all);
+}
+
+// The encoding's parameters that differ from their defaults.
+void write_method_params(const Method& method, const MethodParams& params, ordered& out) {
+  MethodParams::fields(params, [&]<class F>(std::string_view name, const F& value, auto...) {
+    if (method_with_parameter(name) != &method) return;
+    const Value erased = detail::FieldType<F>::erase(value);
+    for (const FieldSpec& spec : method.parameters()) {
+      if (spec.name != name || spec.fallback == erased) continue;
+      std::visit(
+          [&](const auto& plain) {
+            if constexpr (!std::is_same_v<std::decay_t<decltype(plain)>, std::monostate>) out[spec.name] = plain;
+          },
+          erased);
+    }
+  });
 }
 
 double saved_theta(const RopeScaling& rope) {
@@ -78,21 +96,18 @@ ordered llama_json(const TransformerConfig& c, ModelFamily family) {
     out["biases"] = c.mlp_bias;
     if (c.qkv_bias != c.mlp_bias) out["qkv_bias"] = c.qkv_bias;
     if (c.o_bias != c.mlp_bias) out["o_bias"] = c.o_bias;
-    if (c.alibi_bias_max != 8) out["alibi_bias_max"] = c.alibi_bias_max;
     out["attention_window"] = c.attention_window;
-    if (c.encoding == PositionEncoding::fire) out["fire_length"] = c.fire_length;
-    if (turns_pairs(c.encoding)) out["rotary_dim"] = c.rope.rotary_dim;
+    write_method_params(*c.encoding, c.method, out);
+    if (c.encoding->acts_on(Place::rotation)) out["rotary_dim"] = c.rope.rotary_dim;
   } else {
     out["hidden_act"] = "silu";
     out["rms_norm_eps"] = c.norm_eps;
     out["attention_bias"] = c.qkv_bias;
     out["mlp_bias"] = c.mlp_bias;
   }
-  // Hugging Face's word for no encoding is "nope"; a Llama model without the key has RoPE.
-  if (own || c.encoding != PositionEncoding::rope) {
-    out["position_embedding_type"] = c.encoding == PositionEncoding::none ? "nope" : to_word(c.encoding);
-  }
-  if (turns_pairs(c.encoding)) {
+  // A Llama model without the key has RoPE.
+  if (own || !c.encoding->is_plain_rotation()) out["position_embedding_type"] = c.encoding->config_word();
+  if (c.encoding->acts_on(Place::rotation)) {
     if (c.layout == RopeLayout::interleaved) out["rope_interleave"] = true;
     out["rope_theta"] = saved_theta(c.rope);
     out["rope_scaling"] = scaling_json(c.rope);
@@ -104,13 +119,12 @@ ordered llama_json(const TransformerConfig& c, ModelFamily family) {
 
 ModelFamily model_family(const TransformerConfig& c) {
   const bool whole = c.attention_window == 0;
-  if (whole && c.encoding == PositionEncoding::learned && c.norm == NormKind::layer_norm && !is_gated(c.mlp) &&
-      c.qkv_bias && c.o_bias && c.mlp_bias && c.n_kv_heads == c.n_heads && c.attention_width() == c.d_model) {
+  if (whole && c.encoding->learns_input() && c.norm == NormKind::layer_norm && !is_gated(c.mlp) && c.qkv_bias &&
+      c.o_bias && c.mlp_bias && c.n_kv_heads == c.n_heads && c.attention_width() == c.d_model) {
     return ModelFamily::gpt2;
   }
-  const bool stock = (c.encoding == PositionEncoding::alibi && c.alibi_bias_max == 8) ||
-                     c.encoding == PositionEncoding::none ||
-                     (c.encoding == PositionEncoding::rope && c.rope.rotary_dim == c.head_dim);
+  const bool stock = c.encoding->fits_llama_config(c.method) &&
+                     (!c.encoding->acts_on(Place::rotation) || c.rope.rotary_dim == c.head_dim);
   return whole && stock && c.qkv_bias == c.o_bias && c.norm == NormKind::rms_norm && c.mlp == MlpKind::swiglu
              ? ModelFamily::llama
              : ModelFamily::poslab;

@@ -13,11 +13,13 @@ namespace poslab {
 
 // How poslab writes a model of its own.
 //
-// llama   LlamaForCausalLM: RMSNorm, SwiGLU, RoPE in all channels. Models without RoPE (alibi, none) and interleaved
+// llama   LlamaForCausalLM: RMSNorm, SwiGLU, RoPE in all channels. Models whose method fits_llama_config and
+// interleaved
 //         pairs use the same names with position_embedding_type and rope_interleave, which transformers' own class
 //         does not read
 // gpt2    GPT2LMHeadModel: LayerNorm, GELU, biases, a learned table
-// poslab  everything else: Llama's keys and names, with norm, mlp, biases, rotary_dim, fire_length, attention_window
+// poslab  everything else: Llama's keys and names, with norm, mlp, biases, rotary_dim, attention_window and the
+// encoding's parameters
 enum class ModelFamily { llama, gpt2, poslab };
 constexpr auto words(ModelFamily) {
   return word_table<ModelFamily>(

@@ -9,6 +9,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "poslab/core/fields.h"
 
@@ -57,10 +58,26 @@ class ConfigKeys {
   template <Word E>
   E word(const char* key) const {
     const std::string given = text(key);
-    for (const auto& [value, word] : words(E{})) {
-      if (word == given) return value;
+    for (const std::string& word : all_words<E>()) {
+      if (word == given) return from_word<E>(word);
     }
     fail(fmt::format("{} '{}' is not known", key, given));
+  }
+  // A field under its own name, where the config has it.
+  template <class F>
+  void read_field(const std::string& name, F& value) const {
+    using Item = typename detail::Element<F>::type;
+    const char* key = name.c_str();
+    if (!find(key)) return;
+    if constexpr (std::is_same_v<Item, bool>) {
+      value = boolean(key);
+    } else if constexpr (std::is_same_v<Item, std::int64_t>) {
+      value = integer(key);
+    } else if constexpr (std::is_same_v<Item, double>) {
+      value = real(key);
+    } else {
+      value = word<Item>(key);
+    }
   }
   // For switches that change what a model computes in ways that poslab has not.
   void require_false(const char* key) const {

@@ -123,13 +123,13 @@ MeanLoss mean_loss(std::span<const double> nll) {
 }
 
 std::int64_t trained_length(const TransformerConfig& config) {
-  const bool stretched = turns_pairs(config.encoding) && config.rope.original_max_position_embeddings;
+  const bool stretched = config.encoding->acts_on(Place::rotation) && config.rope.original_max_position_embeddings;
   return stretched ? static_cast<std::int64_t>(*config.rope.original_max_position_embeddings)
                    : config.max_position_embeddings;
 }
 
 std::optional<RopeFrequencies> unscaled_frequencies(const TransformerConfig& config) {
-  if (!turns_pairs(config.encoding)) return std::nullopt;
+  if (!config.encoding->acts_on(Place::rotation)) return std::nullopt;
   RopeScaling rope = config.rope;
   // The pairs that stand still belong to the model, not to its stretching.
   if (!rope.rope_type->part_of_training) rope.rope_type = RopeType();

@@ -19,8 +19,8 @@ namespace {
 
 // Of the encodings that a family may run with.
 PositionEncoding runnable(ModelEncoding encoding) {
-  for (const auto& [value, word] : words(PositionEncoding{})) {
-    if (word == to_word(encoding)) return value;
+  for (const Method* method : all_methods()) {
+    if (method == &*encoding) return PositionEncoding(*method);
   }
   throw std::invalid_argument(fmt::format("[checkpoint] the encoding {} is not run.", to_word(encoding)));
 }
@@ -77,14 +77,14 @@ class GgufModelReader {
   }
 
   void read_positions(TransformerConfig& c) const {
-    c.alibi_bias_max = file_.number(model_.key("attention.max_alibi_bias")).value_or(c.alibi_bias_max);
-    if (c.encoding == PositionEncoding::alibi && c.alibi_bias_max == 0)
-      model_.fail("models without ALiBi are not supported");
+    c.method.alibi_bias_max = file_.number(model_.key("attention.max_alibi_bias")).value_or(c.method.alibi_bias_max);
+    if (c.encoding->acts_on(Place::score_bias) && c.method.alibi_bias_max == 0)
+      model_.fail("models whose attention.max_alibi_bias is 0 are not supported");
     if (const auto clip = file_.number(model_.key("attention.clamp_kqv")); clip && *clip > 0) c.qkv_clip = clip;
-    if (c.encoding == PositionEncoding::learned) {
+    if (c.encoding->learns_input()) {
       c.max_position_embeddings = read_.table_limit.value_or(c.max_position_embeddings);
     }
-    if (c.encoding == PositionEncoding::rope) {
+    if (c.encoding->acts_on(Place::rotation)) {
       c.rope = c.local_rope = read_.layers.front().rope;
       c.layout = read_.layers.front().layout;
       c.head_dim = c.rope.head_dim;

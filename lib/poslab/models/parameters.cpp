@@ -6,8 +6,6 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "poslab/models/score_bias.h"
-
 namespace poslab {
 
 void check_config(const TransformerConfig& c) {
@@ -28,27 +26,25 @@ void check_config(const TransformerConfig& c) {
   check(c.n_heads % c.n_kv_heads == 0,
         fmt::format("n_heads {} is not a multiple of n_kv_heads {}.", c.n_heads, c.n_kv_heads));
   check(std::isfinite(c.norm_eps) && c.norm_eps > 0, fmt::format("norm_eps must be above 0 but got {}.", c.norm_eps));
-  check(std::isfinite(c.fire_length) && c.fire_length > 0,
-        fmt::format("fire_length must be above 0 but got {}.", c.fire_length));
   check(c.attention_window >= 0, fmt::format("attention_window must be 0 or more but got {}.", c.attention_window));
   const auto check_pairs = [&](const RopeScaling& rope) {
     check(rope.rotary_dim >= 2 && rope.rotary_dim % 2 == 0 && rope.rotary_dim <= c.head_dim,
           fmt::format("rotary_dim must be even and 2 .. {} (head_dim) but is {}.", c.head_dim, rope.rotary_dim));
   };
-  if (turns_pairs(c.encoding)) check_pairs(c.rope);
+  if (c.encoding->acts_on(Place::rotation)) check_pairs(c.rope);
   const auto above_zero = [&](const char* name, double value) {
     check(std::isfinite(value) && value > 0, fmt::format("{} must be above 0 but got {}.", name, value));
   };
   check(!(c.post_norms && c.parallel_residual), "norms behind attention and MLP do not go with parallel residuals.");
   above_zero("embedding_scale", c.embedding_scale);
-  above_zero("alibi_bias_max", c.alibi_bias_max);
+  c.encoding->check(method_model(c));
   above_zero("query_scale", c.query_scale.value_or(1));
   above_zero("qkv_clip", c.qkv_clip.value_or(1));
   if (c.local_layers.empty()) return;
   check(std::ssize(c.local_layers) == c.n_layers,
         fmt::format("there are {} layers but {} say whether they are local.", c.n_layers, c.local_layers.size()));
   check(c.local_window >= 0, fmt::format("local_window must be 0 or more but got {}.", c.local_window));
-  if (turns_pairs(c.encoding)) check_pairs(c.local_rope);
+  if (c.encoding->acts_on(Place::rotation)) check_pairs(c.local_rope);
 }
 
 std::string untrainable(const TransformerConfig& c) {
@@ -79,19 +75,16 @@ ParameterLayout::ParameterLayout(const TransformerConfig& c) {
   check_config(c);
   const std::int64_t d = c.d_model;
   embed = add("model.embed_tokens.weight", {c.vocab_size, d});
-  if (c.encoding == PositionEncoding::learned) {
-    positions = add("model.embed_positions.weight", {c.max_position_embeddings, d});
+  for (const MethodTensor& tensor : c.encoding->tensors(method_model(c))) {
+    const std::int64_t offset = add("model." + tensor.name, tensor.shape);
+    if (method < 0) method = offset;
+    method_size = size_ - method;
   }
   const auto add_norm = [&](const std::string& name, std::int64_t& weight, std::int64_t& bias) {
     weight = add(name + ".weight", {d});
     if (c.norm == NormKind::layer_norm) bias = add(name + ".bias", {d});
   };
   if (c.embedding_norm) add_norm("model.embed_layernorm", embed_norm_weight, embed_norm_bias);
-  for (const ScoreBiasTensor& tensor : score_bias_tensors(c.encoding, c.n_heads)) {
-    const std::int64_t offset = add("model." + tensor.name, tensor.shape);
-    if (score_bias < 0) score_bias = offset;
-    score_bias_size = size_ - score_bias;
-  }
   layers_begin_ = size_;
   for (std::int64_t layer = 0; layer < c.n_layers; ++layer) {
     const std::string prefix = fmt::format("model.layers.{}.", layer);
@@ -154,12 +147,12 @@ std::vector<double> initial_parameters(const TransformerConfig& config, Generato
   for (const ParameterSpec& spec : layout.specs()) {
     const auto part =
         std::span(values).subspan(static_cast<std::size_t>(spec.offset), static_cast<std::size_t>(spec.size));
-    if (spec.offset == layout.score_bias) {
-      initialise_score_bias(config.encoding, config.n_heads, generator,
-                            std::span(values).subspan(static_cast<std::size_t>(layout.score_bias),
-                                                      static_cast<std::size_t>(layout.score_bias_size)));
+    if (spec.offset == layout.method) {
+      config.encoding->initialise(method_model(config), generator,
+                                  std::span(values).subspan(static_cast<std::size_t>(layout.method),
+                                                            static_cast<std::size_t>(layout.method_size)));
     }
-    if (spec.offset >= layout.score_bias && spec.offset < layout.score_bias + layout.score_bias_size) continue;
+    if (spec.offset >= layout.method && spec.offset < layout.method + layout.method_size) continue;
     if (spec.shape.size() < 2) {
       std::fill(part.begin(), part.end(), spec.name.ends_with("norm.weight") ? 1.0 : 0.0);
       continue;

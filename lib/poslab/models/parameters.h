@@ -15,9 +15,7 @@ namespace poslab {
 // Names are those of Hugging Face's Llama (with post_norms: of its Gemma 3), with ".bias" beside ".weight" where the
 // config has biases, and
 //   model.embed_layernorm.weight           [d_model]                           embedding_norm
-//   model.embed_positions.weight           [max_position_embeddings, d_model]  learned
-//   model.relative_attention_bias.weight   [32, n_heads]                       t5
-//   model.kerple.log_r1, model.kerple.log_r2, model.fire.*                     see models/score_bias.h
+//   model.*                                what the encoding learns: see Method::tensors
 // Weights are [out, in]: y = W x. Without a gate mlp.up_proj is the first linear map.
 struct ParameterSpec {
   std::string name;
@@ -50,11 +48,11 @@ class ParameterLayout {
   std::int64_t layer_size() const { return layer_size_; }
   const LayerOffsets& in_layer() const { return in_layer_; }
 
-  std::int64_t embed = 0, positions = -1, norm_weight = -1, norm_bias = -1;
+  std::int64_t embed = 0, norm_weight = -1, norm_bias = -1;
   std::int64_t embed_norm_weight = -1, embed_norm_bias = -1;
-  std::int64_t head = 0;         // = embed where tied
-  std::int64_t score_bias = -1;  // score_bias_size numbers, as models/score_bias.h orders them
-  std::int64_t score_bias_size = 0;
+  std::int64_t head = 0;     // = embed where tied
+  std::int64_t method = -1;  // method_size numbers, in the order of Method::tensors
+  std::int64_t method_size = 0;
 
  private:
   std::int64_t add(std::string name, std::vector<std::int64_t> shape);
@@ -65,8 +63,8 @@ class ParameterLayout {
 };
 
 // The values before training, drawn tensor by tensor in the layout's order: normal(0, 0.02), divided by
-// sqrt(2 n_layers) for o_proj and down_proj (Radford et al. 2019, GPT-2); gains 1, biases 0; score biases as
-// models/score_bias.h says.
+// sqrt(2 n_layers) for o_proj and down_proj (Radford et al. 2019, GPT-2); gains 1, biases 0; the encoding's
+// own as it says (Method::initialise).
 std::vector<double> initial_parameters(const TransformerConfig& config, Generator& generator);
 
 }  // namespace poslab

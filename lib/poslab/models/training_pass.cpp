@@ -135,12 +135,13 @@ void TrainingPass<T>::backward_layer(std::int64_t layer, T* gradient) {
 template <class T>
 void TrainingPass<T>::backward_embed(std::span<const std::int64_t> tokens, T* gradient) {
   const std::int64_t d = c.d_model;
-  const T scale = c.encoding == PositionEncoding::sinusoidal ? static_cast<T>(std::sqrt(static_cast<double>(d))) : 1;
+  const T scale = static_cast<T>(c.encoding->token_scale(method_model(c)));
+  T* added = c.encoding->learns_input() ? gradient + s.layout.method : nullptr;
   for (std::int64_t row = 0; row < rows; ++row) {
     const T* from = d_stream.data() + row * d;
     T* to = gradient + s.layout.embed + tokens[static_cast<std::size_t>(row)] * d;
     for (std::int64_t i = 0; i < d; ++i) to[i] += scale * from[i];
-    if (s.layout.positions >= 0) add_bias(1, d, from, gradient + s.layout.positions + row % seq_len * d);
+    if (added) add_bias(1, d, from, added + row % seq_len * d);
   }
 }
 
@@ -160,8 +161,8 @@ double TrainingPass<T>::loss_and_gradient(std::span<const std::int64_t> tokens, 
   }
   backward_embed(tokens, gradient.data());
   if (!bias_sums.empty()) {
-    bias->add_to_gradient(bias_sums, gradient.subspan(static_cast<std::size_t>(l.score_bias),
-                                                      static_cast<std::size_t>(l.score_bias_size)));
+    bias->add_to_gradient(
+        bias_sums, gradient.subspan(static_cast<std::size_t>(l.method), static_cast<std::size_t>(l.method_size)));
   }
   return std::accumulate(losses.begin(), losses.end(), 0.0) * scale;
 }

@@ -1,4 +1,4 @@
-// The way back of a run: the gradient of the mean loss in every parameter.
+// The backward pass of a run: the gradient of the mean loss in every parameter.
 #pragma once
 
 #include <cstdint>

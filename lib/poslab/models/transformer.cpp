@@ -38,7 +38,7 @@ std::int64_t check_tokens(const TransformerConfig& c, std::span<const std::int64
           fmt::format("target {} is not 0 .. {}.", target, c.vocab_size - 1));
   }
   const std::int64_t seq_len = std::ssize(tokens) / batch;
-  if (c.encoding == PositionEncoding::learned) require_learned_positions(seq_len, c.max_position_embeddings);
+  if (const auto most = c.encoding->longest_text(method_model(c))) require_learned_positions(seq_len, *most);
   return seq_len;
 }
 

@@ -18,7 +18,7 @@ namespace poslab {
 
 // How to run a model otherwise than it was trained.
 struct ForwardOptions {
-  std::optional<RopeFrequencies> rope;           // rope, xpos; absent: config.rope's, for texts of this length
+  std::optional<RopeFrequencies> rope;           // of a rotation; absent: config.rope's, for texts of this length
   std::optional<std::int64_t> attention_window;  // tokens, 0: all; absent: the config's. Local layers see no more than
                                                  // their own
   std::optional<RopeLayout> layout = {};         // which channels form a pair; absent: the config's

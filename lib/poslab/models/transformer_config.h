@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "poslab/core/fields.h"
+#include "poslab/methods/list.h"
 #include "poslab/rope/rope.h"
 #include "poslab/rope/scaling.h"
 
@@ -29,27 +30,6 @@ constexpr auto words(MlpKind) {
                               {MlpKind::geglu_tanh, "geglu_tanh"}});
 }
 constexpr bool is_gated(MlpKind mlp) { return mlp == MlpKind::swiglu || mlp == MlpKind::geglu_tanh; }
-
-//   learned     one trained vector per position is added to the token's; none past max_position_embeddings
-//   sinusoidal  the waves are added to sqrt(d_model) times the token's vector (Vaswani et al. 2017)
-//   rope, xpos  queries and keys turn; xpos also scales them (rope/rope_variants.h)
-//   alibi, t5, kerple, fire   a number is added to each score (models/score_bias.h)
-//   none        the causal mask alone
-enum class PositionEncoding { none, learned, sinusoidal, rope, alibi, t5, kerple, fire, xpos };
-constexpr auto words(PositionEncoding) {
-  return word_table<PositionEncoding>({{PositionEncoding::none, "none"},
-                                       {PositionEncoding::learned, "learned"},
-                                       {PositionEncoding::sinusoidal, "sinusoidal"},
-                                       {PositionEncoding::rope, "rope"},
-                                       {PositionEncoding::alibi, "alibi"},
-                                       {PositionEncoding::t5, "t5"},
-                                       {PositionEncoding::kerple, "kerple"},
-                                       {PositionEncoding::fire, "fire"},
-                                       {PositionEncoding::xpos, "xpos"}});
-}
-constexpr bool turns_pairs(PositionEncoding encoding) {
-  return encoding == PositionEncoding::rope || encoding == PositionEncoding::xpos;
-}
 
 // The unscaled set of a head that turns in all its channels.
 inline RopeScaling plain_rope(std::int64_t head_dim, double rope_theta = 10000) {
@@ -74,12 +54,11 @@ struct TransformerConfig {
   bool qkv_bias = true, o_bias = true, mlp_bias = true;  // of the linear maps; the head has none
   bool tied_head = true;                                 // the head is the table of token vectors
 
-  PositionEncoding encoding = PositionEncoding::rope;
+  PositionEncoding encoding;                   // of methods/list.h; RoPE unless said otherwise
   std::int64_t max_position_embeddings = 256;  // tokens; the rows of a learned table, else the trained length
   RopeScaling rope = plain_rope(32);
   RopeLayout layout = RopeLayout::half;
-  double fire_length = 512;           // tokens; FIRE's L at the start
-  double alibi_bias_max = 8;          // of methods/alibi.h
+  MethodParams method;                // of the encoding
   std::int64_t attention_window = 0;  // each token sees the last so many, itself included; 0: all
 
   // What pretrained models have beside that; a model with any of it runs but is not trained here.
@@ -104,6 +83,11 @@ struct TransformerConfig {
   }
   void set_biases(bool all) { qkv_bias = o_bias = mlp_bias = all; }
 };
+
+// What its encoding may know of the model.
+inline MethodModel method_model(const TransformerConfig& c) {
+  return {c.method, c.d_model, c.n_heads, c.head_dim, c.max_position_embeddings, true};
+}
 
 // Throws std::invalid_argument "[transformer] ..." for sizes that are not positive or do not divide, an eps not above
 // 0, and pairs that do not fit in a head.

@@ -1,8 +1,9 @@
 #include "poslab/models/transformer_pass.h"
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
-#include "poslab/methods/sinusoidal.h"
 #include "poslab/models/linear.h"
 
 namespace poslab {
@@ -27,37 +28,37 @@ TransformerPass<T>::TransformerPass(const TransformerState<T>& state, std::int64
   attended = buffer<T>(layers * rows * c.attention_width());
   up = buffer<T>(kept ? layers * rows * c.up_width() : 0);
   lse = buffer<T>(layers * rows * c.n_heads);
-  if (turns_pairs(c.encoding)) {
+  const MethodModel model = method_model(c);
+  if (c.encoding->acts_on(Place::rotation)) {
     turns = make_turns<T>(c, options.rope ? *options.rope : rope_frequencies(c.rope, length), length);
   }
-  if (c.encoding == PositionEncoding::sinusoidal) {
-    waves = buffer<double>(length * c.d_model);
-    SinusoidalTable(c.d_model).fill(0, waves.span());
+  if (c.encoding->acts_on(Place::input) && !c.encoding->learns_input()) {
+    std::vector<double> rows_of_input(static_cast<std::size_t>(length * c.d_model));
+    c.encoding->input(model, {})->fill(0, rows_of_input);
+    fixed_input = buffer<T>(length * c.d_model);
+    std::ranges::transform(rows_of_input, fixed_input.data(), [](double value) { return static_cast<T>(value); });
   }
   window = options.attention_window.value_or(c.attention_window);
   if (c.local_layers.empty()) return;
   local_window = window > 0 && c.local_window > 0 ? std::min(window, c.local_window) : std::max(window, c.local_window);
-  if (turns_pairs(c.encoding)) local_turns = make_turns<T>(c, rope_frequencies(c.local_rope, length), length);
+  if (c.encoding->acts_on(Place::rotation))
+    local_turns = make_turns<T>(c, rope_frequencies(c.local_rope, length), length);
 }
 
 template <class T>
 void TransformerPass<T>::embed(std::span<const std::int64_t> tokens) {
   const std::int64_t d = c.d_model;
   const T* table = s.values.data() + s.layout.embed;
-  const T* seats = tensor_at(s.values.data(), s.layout.positions);
-  const T scale = static_cast<T>(std::sqrt(static_cast<double>(d)));
+  const T* added = input_rows();
+  const T scale = static_cast<T>(c.encoding->token_scale(method_model(c)));
   T* to = stream_at(0);
   for (std::int64_t row = 0; row < rows; ++row, to += d) {
     const T* from = table + tokens[static_cast<std::size_t>(row)] * d;
     const std::int64_t position = row % seq_len;
-    if (seats) {
-      for (std::int64_t i = 0; i < d; ++i) to[i] = from[i] + seats[position * d + i];
-    } else if (c.encoding == PositionEncoding::sinusoidal) {
-      for (std::int64_t i = 0; i < d; ++i) {
-        to[i] = from[i] * scale + static_cast<T>(waves.data()[position * d + i]);
-      }
+    if (added) {
+      for (std::int64_t i = 0; i < d; ++i) to[i] = from[i] * scale + added[position * d + i];
     } else {
-      std::copy_n(from, d, to);
+      for (std::int64_t i = 0; i < d; ++i) to[i] = from[i] * scale;
     }
     if (c.embedding_scale != 1) {
       for (std::int64_t i = 0; i < d; ++i) to[i] *= static_cast<T>(c.embedding_scale);
@@ -112,10 +113,11 @@ void TransformerPass<T>::adjust_rows(std::int64_t layer, T* qkv_rows, std::int64
 template <class T>
 void TransformerPass<T>::forward(std::span<const std::int64_t> tokens) {
   const auto& l = s.layout;
-  bias = make_score_bias<T>(c,
-                            std::span<const T>(s.values.data() + std::max<std::int64_t>(l.score_bias, 0),
-                                               static_cast<std::size_t>(l.score_bias_size)),
-                            seq_len);
+  if (c.encoding->acts_on(Place::score_bias)) {
+    const T* learned = s.values.data() + std::max<std::int64_t>(l.method, 0);
+    bias = score_bias_rows<T>(c.encoding->bias(method_model(c), std::vector<double>(learned, learned + l.method_size)),
+                              seq_len);
+  }
   embed(tokens);
   for (std::int64_t layer = 0; layer < c.n_layers; ++layer) {
     forward_layer(layer);

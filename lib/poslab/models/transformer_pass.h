@@ -1,4 +1,4 @@
-// One run of a transformer over a batch, forward; models/training_pass.h adds the way back.
+// One run of a transformer over a batch, forward; models/training_pass.h adds the backward pass.
 #pragma once
 
 #include <algorithm>
@@ -9,13 +9,14 @@
 #include <span>
 
 #include "poslab/attention/attention_gradient.h"
+#include "poslab/attention/score_bias.h"
 #include "poslab/core/aligned.h"
 #include "poslab/core/pool.h"
+#include "poslab/core/rounding.h"
 #include "poslab/core/threads.h"
 #include "poslab/models/linear.h"
 #include "poslab/models/parameters.h"
 #include "poslab/models/pointwise.h"
-#include "poslab/models/score_bias.h"
 #include "poslab/models/transformer.h"
 #include "poslab/models/turns.h"
 
@@ -23,8 +24,6 @@ namespace poslab {
 
 // Rows that pass through a layer's products together, while they stand in the caches.
 inline constexpr std::int64_t block_rows = 128;
-
-inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 template <class T>
 AlignedBuffer<T> buffer(std::int64_t size) {
@@ -47,8 +46,8 @@ struct TransformerState {
   AlignedBuffer<T> values;
 };
 
-// Activations, and what the positions bring in. Where `keeping` every layer keeps its own activations, for the way
-// back; otherwise all layers share one layer's.
+// Activations, and what the positions bring in. Where `keeping` every layer keeps its own activations, for the
+// backward pass; otherwise all layers share one layer's.
 template <class T>
 class TransformerPass {
  public:
@@ -106,11 +105,17 @@ class TransformerPass {
   Pool<AttentionScratch<T>> attention_pool;
   std::int64_t window = 0, local_window = 0;
   Turns<T> turns, local_turns;
-  AlignedBuffer<double> waves;                // [seq_len, d_model]
-  std::unique_ptr<LearnedScoreBias<T>> bias;  // made anew at each run: its parameters may have changed
+  AlignedBuffer<T> fixed_input;        // [seq_len, d_model], of a method that adds what it does not learn
+  std::unique_ptr<ScoreBias<T>> bias;  // made anew at each run: its parameters may have changed
   std::optional<LinearMap<T>> to_logits;
   AlignedBuffer<T> stream;                  // [2 n_layers + 1, rows, d_model]: before each half of a layer, at the end
   AlignedBuffer<T> qkv, attended, up, lse;  // [n_layers, ...]
+
+  const T* input_rows() const {
+    return c.encoding->learns_input() ? s.values.data() + s.layout.method
+           : fixed_input.size() > 0   ? fixed_input.data()
+                                      : nullptr;
+  }
 
  private:
   void embed(std::span<const std::int64_t> tokens);

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "poslab/kernels/rotation.h"
-#include "poslab/rope/rope_variants.h"
 
 namespace poslab {
 
@@ -19,26 +18,26 @@ Turns<T> make_turns(const TransformerConfig& config, const RopeFrequencies& rope
     throw std::invalid_argument(
         fmt::format("[transformer] {} pairs do not fit in head_dim {}.", turns.n_pairs, config.head_dim));
   }
-  const bool xpos = config.encoding == PositionEncoding::xpos;
+  const PairGrowth grown = config.encoding->growth(method_model(config), turns.n_pairs);
   const std::int64_t size = seq_len * turns.n_pairs;
   turns.cosines = AlignedBuffer<T>(static_cast<std::size_t>(size));
   turns.sines = AlignedBuffer<T>(static_cast<std::size_t>(size));
-  if (xpos) {
+  if (grown) {
     turns.key_cosines = AlignedBuffer<T>(static_cast<std::size_t>(size));
     turns.key_sines = AlignedBuffer<T>(static_cast<std::size_t>(size));
   }
   for (std::int64_t position = 0; position < seq_len; ++position) {
     // Counted from the middle of the text: scores depend on the distance alone, and the factors stay near 1.
     const std::vector<double> growth =
-        xpos ? xpos_decay(2 * turns.n_pairs, static_cast<double>(position - seq_len / 2)) : std::vector<double>();
+        grown ? grown(static_cast<double>(position - seq_len / 2)) : std::vector<double>();
     for (std::int64_t i = 0; i < turns.n_pairs; ++i) {
       const double angle = static_cast<double>(position) * rope.inv_freq[static_cast<std::size_t>(i)];
       const double c = rope.attention_factor * std::cos(angle), s = rope.attention_factor * std::sin(angle);
       const std::int64_t at = position * turns.n_pairs + i;
-      const double grow = xpos ? growth[static_cast<std::size_t>(i)] : 1;
+      const double grow = grown ? growth[static_cast<std::size_t>(i)] : 1;
       turns.cosines.data()[at] = static_cast<T>(c * grow);
       turns.sines.data()[at] = static_cast<T>(s * grow);
-      if (!xpos) continue;
+      if (!grown) continue;
       turns.key_cosines.data()[at] = static_cast<T>(c / grow);
       turns.key_sines.data()[at] = static_cast<T>(s / grow);
     }

@@ -75,6 +75,26 @@ template void apply_rope<double>(std::span<const double>, std::span<double>, std
 template void apply_rope<float>(std::span<const float>, std::span<float>, std::int64_t, std::int64_t,
                                 std::span<const double>, std::span<const double>, RopeLayout, double);
 
+template <class T>
+void grow_pairs(std::span<T> rows, std::int64_t head_dim, std::span<const double> positions, const PairGrowth& growth,
+                bool inverse, RopeLayout layout) {
+  for (std::size_t row = 0; row < positions.size(); ++row) {
+    const std::vector<double> factors = growth(positions[row]);
+    T* x = rows.data() + row * static_cast<std::size_t>(head_dim);
+    for (std::size_t i = 0; i < factors.size(); ++i) {
+      const double factor = inverse ? 1 / factors[i] : factors[i];
+      const PairChannels pair = rope_pair_channels(layout, 2 * std::ssize(factors), static_cast<std::int64_t>(i));
+      for (T* value : {x + pair.first, x + pair.second}) {
+        *value = static_cast<T>(static_cast<double>(*value) * factor);
+      }
+    }
+  }
+}
+template void grow_pairs<double>(std::span<double>, std::int64_t, std::span<const double>, const PairGrowth&, bool,
+                                 RopeLayout);
+template void grow_pairs<float>(std::span<float>, std::int64_t, std::span<const double>, const PairGrowth&, bool,
+                                RopeLayout);
+
 double cosine_sum(std::span<const double> frequencies, double distance) {
   double sum = 0;
   for (double frequency : frequencies) sum += std::cos(frequency * distance);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -44,6 +45,16 @@ template <class T>
 void apply_rope(std::span<const T> x, std::span<T> out, std::int64_t n_heads, std::int64_t head_dim,
                 std::span<const double> positions, std::span<const double> inv_freq, RopeLayout layout,
                 double attention_factor = 1.0);
+
+// What a rotation also multiplies each pair of a query at `position` by, [rotary_dim / 2]; keys are divided by it.
+// Empty: by nothing.
+using PairGrowth = std::function<std::vector<double>(double position)>;
+
+// Multiplies the pairs of each row by the growth at its position, or divides them where `inverse`.
+//   rows [positions.size(), head_dim]; pairs as many as the growth has
+template <class T>
+void grow_pairs(std::span<T> rows, std::int64_t head_dim, std::span<const double> positions, const PairGrowth& growth,
+                bool inverse, RopeLayout layout);
 
 // The sum of cos(frequency * distance), in order.
 double cosine_sum(std::span<const double> frequencies, double distance);

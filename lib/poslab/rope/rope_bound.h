@@ -1,4 +1,4 @@
-// Which RoPE bases keep a length usable, by B(m) = sum_i cos(m * inv_freq_i) (cosine_sum of sinusoidal.h): where it is
+// Which RoPE bases keep a length usable, by B(m) = sum_i cos(m * inv_freq_i) (cosine_sum of rope.h): where it is
 // negative, a similar key at distance m scores below a random one (Men et al. 2024, arXiv:2405.14591; Su,
 // kexue.fm/archives/10122).
 #pragma once

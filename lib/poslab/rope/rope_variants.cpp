@@ -6,20 +6,6 @@
 #include <stdexcept>
 
 namespace poslab {
-std::vector<double> xpos_decay(std::int64_t rotary_dim, double distance, double gamma, double scale_base) {
-  if (rotary_dim <= 0 || rotary_dim % 2 != 0 || !(gamma > 0) || !(scale_base > 0)) {
-    throw std::invalid_argument(
-        fmt::format("[xpos_decay] rotary_dim must be even and gamma and scale_base above 0 but they are {}, {}, {}.",
-                    rotary_dim, gamma, scale_base));
-  }
-  std::vector<double> decay(static_cast<std::size_t>(rotary_dim / 2));
-  for (std::size_t i = 0; i < decay.size(); ++i) {
-    const double zeta = (2.0 * static_cast<double>(i) / static_cast<double>(rotary_dim) + gamma) / (1 + gamma);
-    decay[i] = std::pow(zeta, distance / scale_base);
-  }
-  return decay;
-}
-
 double rerope_distance(double distance, double window, double leak_factor) {
   if (!(distance >= 0) || !(window >= 0) || (leak_factor != 0 && !(leak_factor >= 1))) {
     throw std::invalid_argument(

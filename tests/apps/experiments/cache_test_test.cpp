@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "poslab/core/random.h"
+#include "poslab/methods/list.h"
 #include "run_experiment.h"
 
 using namespace poslab;
@@ -117,9 +118,11 @@ TEST_CASE("cache-test: scalings that never change and encodings without frequenc
     CAPTURE(type);
     CHECK(run({{"rope_type", type}}).first_divergence() == -1);
   }
-  for (const char* encoding : {"none", "learned", "sinusoidal", "alibi", "t5"}) {
-    CAPTURE(encoding);
-    CHECK(run({{"encoding", encoding}, {"n_heads", count(4)}, {"n_kv_heads", count(2)}}).first_divergence() == -1);
+  for (const std::string_view word : PositionEncoding::words()) {
+    if (word == "rope") continue;
+    CAPTURE(word);
+    const std::string encoding(word);
+    CHECK(run({{"encoding", encoding}, {"rope_type", "default"}, {"n_heads", count(4)}, {"n_kv_heads", count(2)}}).first_divergence() == -1);
   }
 }
 
@@ -129,7 +132,7 @@ TEST_CASE("cache-test: positions of padded and packed rows, right and wrong") {
         .first_divergence();
   };
   for (const char* before : {"padding", "packed"}) {
-    for (const char* encoding : {"rope", "none", "learned", "sinusoidal", "alibi", "t5"}) {
+    for (const char* encoding : {"rope", "none", "learned", "sinusoidal", "alibi", "t5", "kerple", "xpos"}) {
       CAPTURE(encoding);
       CAPTURE(before);
       const bool absolute = std::string(encoding) == "learned" || std::string(encoding) == "sinusoidal";
@@ -179,6 +182,6 @@ TEST_CASE("cache-test: what cannot be is refused with a sentence") {
   CHECK(refusal({{"n_heads", count(3)}, {"n_kv_heads", count(2)}}) ==
         "[cache-test] n_heads 3 is not divisible by n_kv_heads 2.");
   CHECK(refusal({{"encoding", "alibi"}, {"model", "phi-3.5-mini"}}) ==
-        "[cache-test] model is read with encoding rope only, not with alibi.");
+        "[cache-test] model is read with rotations only, not with alibi.");
   CHECK(refusal({{"tolerance", -1.0}}) == "[cache-test] tolerance must be 0 or more but got -1.");
 }

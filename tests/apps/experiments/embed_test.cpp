@@ -161,3 +161,9 @@ TEST_CASE("embed: what cannot be is refused") {
   CHECK(refusal("embed", {{"encoding", "learned"}, {"max_position_embeddings", Int{0}}}) != "");
   CHECK(refusal("embed", {{"base", -1.0}, {"seq_len", Int{2}}}) != "");
 }
+
+TEST_CASE("embed: a method that adds no vectors says what it does instead, and where that shows") {
+  CHECK(contains(refusal("embed", {{"encoding", "alibi"}}),
+                 "[embed] alibi adds nothing to the input vectors: it takes a fixed slope"));
+  CHECK(contains(refusal("embed", {{"encoding", "xpos"}}), "`poslab table --encoding xpos` shows it."));
+}

@@ -37,8 +37,8 @@ TEST_CASE("a row is what training and evaluating by hand give, whatever the thre
   c.d_ff = 64;
   c.max_position_embeddings = 16;
   c.rope = plain_rope(8);
-  c.encoding = PositionEncoding::alibi;
-  c.fire_length = 4;
+  c.encoding = PositionEncoding("alibi");
+  c.method.fire_length = 4;
   Transformer<float> model = new_model(c, 7);
   TrainOptions options;
   options.steps = 12;

@@ -72,7 +72,7 @@ double mean_by_hand(const Transformer<float>& model, const Integers& tokens, con
 TEST_CASE("rows are the means that single passes give, beside the control of the trained length") {
   const Scratch scratch;
   const std::string folder = scratch.path("model");
-  const auto model = save_model(folder, PositionEncoding::rope);
+  const auto model = save_model(folder, PositionEncoding("rope"));
   Integers tokens;
   const std::string path = save_tokens(scratch, tokens);
   const auto ran = run_experiment("perplexity",
@@ -110,7 +110,7 @@ TEST_CASE("rows are the means that single passes give, beside the control of the
 TEST_CASE("sliding and last score what they say, under a window of attention") {
   const Scratch scratch;
   const std::string folder = scratch.path("model");
-  const auto model = save_model(folder, PositionEncoding::alibi);
+  const auto model = save_model(folder, PositionEncoding("alibi"));
   Integers tokens;
   const std::string path = save_tokens(scratch, tokens);
   ForwardOptions narrow;
@@ -142,7 +142,7 @@ TEST_CASE("sliding and last score what they say, under a window of attention") {
 TEST_CASE("a learned table refuses what lies past its end, and the control stands in") {
   const Scratch scratch;
   const std::string folder = scratch.path("model");
-  const auto model = save_model(folder, PositionEncoding::learned);
+  const auto model = save_model(folder, PositionEncoding("learned"));
   Integers tokens;
   const std::string path = save_tokens(scratch, tokens);
   const auto ran = run_experiment("perplexity", {{"model", folder}, {"tokens", path}, {"seq_len", Integers{16, 32}}});
@@ -159,7 +159,7 @@ TEST_CASE("a learned table refuses what lies past its end, and the control stand
 TEST_CASE("bad requests are named") {
   const Scratch scratch;
   const std::string folder = scratch.path("model");
-  save_model(folder, PositionEncoding::alibi, {{"task", "passkey"}});
+  save_model(folder, PositionEncoding("alibi"), {{"task", "passkey"}});
   Integers tokens;
   const std::string path = save_tokens(scratch, tokens);
   const Settings model = {{"model", folder}};
@@ -267,7 +267,7 @@ TEST_CASE("perplexity names a model that it cannot run, and one whose numbers ov
   for (const char* name : {"models/a.gguf", "models/b.gguf"}) scratch.file("GGUF", name);
   CHECK(said(folder) == "[model] the folder " + folder + " holds 2 GGUF files and no config.json: name one of them.");
 
-  Transformer<float> model = new_model(tiny(PositionEncoding::rope), 3);
+  Transformer<float> model = new_model(tiny(PositionEncoding("rope")), 3);
   for (float& value : model.values()) value = std::abs(value) + 1e30F;
   CheckpointFolder(scratch.path("large")).save<float>(model, {}, nullptr);
   const auto ran =
@@ -279,7 +279,7 @@ TEST_CASE("perplexity names a model that it cannot run, and one whose numbers ov
 TEST_CASE("points of a sweep load the model and score the control once: its folder may go after the first") {
   const Scratch scratch;
   const std::string folder = scratch.path("model");
-  save_model(folder, PositionEncoding::rope);
+  save_model(folder, PositionEncoding("rope"));
   Integers tokens;
   const std::string path = save_tokens(scratch, tokens);
   const Experiment& experiment = *find_experiment("perplexity");

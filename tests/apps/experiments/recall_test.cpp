@@ -52,7 +52,7 @@ TEST_CASE("a window of attention shorter than the distance leaves a guess") {
 TEST_CASE("a checkpoint says its task; untrained, it guesses, and a learned table ends") {
   const Scratch scratch;
   const std::string folder = scratch.path("model");
-  CheckpointFolder(folder).save<float>(new_model(config_for(Task::induction, PositionEncoding::learned), 1),
+  CheckpointFolder(folder).save<float>(new_model(config_for(Task::induction, PositionEncoding("learned")), 1),
                                        {{"task", "induction"}}, nullptr);
   const auto ran = run_experiment("recall", {{"model", folder}, {"n_trials", std::int64_t{256}}});
   CHECK(ran.summary<std::string>("resolved_task") == "induction");

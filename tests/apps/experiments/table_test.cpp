@@ -8,7 +8,7 @@
 #include "golden.h"
 #include "poslab/core/element_type.h"
 #include "poslab/formats/npy.h"
-#include "poslab/methods/sinusoidal.h"
+#include "poslab/methods/list.h"
 #include "run_experiment.h"
 #include "scratch.h"
 
@@ -264,4 +264,32 @@ TEST_CASE("table: what cannot be is refused") {
   CHECK(contains(refusal("table", {{"encoding", "t5"}, {"similar_to", Int{1}}}), "t5 has none"));
   CHECK(refusal("table", {{"base", 0.0}}) != "");
   CHECK(refusal("table", {{"encoding", "alibi"}, {"n_heads", Int{0}}}) != "");
+}
+
+TEST_CASE("table: every method has one, or says where it shows; kerple, fire and xpos by distance") {
+  for (const std::string_view word : poslab::PositionEncoding::words()) {
+    CAPTURE(word);
+    const Settings asked{{"encoding", std::string(word)}, {"seq_len", Int{6}}};
+    const std::string error = refusal("table", asked);
+    CHECK((error.empty() || contains(error, "poslab shuffle-test --encoding " + std::string(word))));
+    CHECK(error.empty() == (word != "none"));
+  }
+  const Settings kerple{{"encoding", "kerple"}, {"seq_len", Int{9}}, {"kerple_r1", 2.0}, {"kerple_r2", 0.5}};
+  const Reals bias = run_experiment("table", kerple).row<Reals>(3, "values");
+  for (std::size_t distance = 0; distance < 9; ++distance) {
+    CHECK(bias[distance] == doctest::Approx(-2 * std::log(1 + 0.5 * static_cast<double>(distance))).epsilon(1e-14));
+  }
+  const auto decay = run_experiment("table", {{"encoding", "xpos"}, {"seq_len", Int{513}}, {"head_dim", Int{64}}});
+  CHECK(decay.report.rows.count == 32);
+  CHECK(decay.row<Reals>(0, "values")[512] == doctest::Approx(0.4 / 1.4).epsilon(1e-14));
+  CHECK(decay.row<Reals>(31, "values")[0] == 1);
+  // Before training: the same network whatever asks for it.
+  const auto fire = run_experiment("table", {{"encoding", "fire"}, {"seq_len", Int{32}}, {"n_heads", Int{2}}});
+  poslab::MethodParams params;
+  const poslab::MethodModel model{params, 32, 2, 16, 32, true};
+  poslab::Generator generator(0);
+  const auto network = poslab::fire_method().bias(model, poslab::initial_values(poslab::fire_method(), model, generator));
+  CHECK(fire.row<Reals>(1, "values")[7] == network->at(1, 31, 24));
+  CHECK(contains(refusal("table", {{"encoding", "fire"}, {"alibi_bias_max", 4.0}}),
+                 "[table] alibi_bias_max is a parameter of alibi; fire has not this one."));
 }

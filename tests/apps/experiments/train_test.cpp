@@ -193,9 +193,9 @@ TEST_CASE("texts and settings that cannot be trained on are refused") {
   CHECK(failure(quick({{"text", std::string("a")}, {"task", std::string("copy")}})).find("exclude each other") !=
         std::string::npos);
   CHECK(failure(quick({{"rope_type", std::string("yarn")}, {"encoding", std::string("alibi")}}))
-            .find("rope_type needs encoding rope or xpos, not alibi") != std::string::npos);
+            .find("rope_type needs an encoding that rotates, not alibi") != std::string::npos);
   CHECK(failure(quick({{"layout", std::string("half")}, {"encoding", std::string("t5")}})) ==
-        "[train] layout needs encoding rope or xpos, not t5.");
+        "[train] layout needs an encoding that rotates, not t5.");
   CHECK(failure(quick({{"beta_fast", 3.0}})) == "[train] beta_fast needs rope_type.");
   CHECK(failure(quick({{"rope_type", std::string("yarn")}, {"beta_fast", 0.0}})) ==
         "[rope] beta_fast must be above 0 but got 0.");
@@ -284,6 +284,6 @@ TEST_CASE("a sweep over all scalings leaves out what these parameters cannot hav
   CHECK(left_out({type("longrope")}).find("longrope needs short_factor") != std::string::npos);
   CHECK(left_out({type("longrope"), {"short_factor", eight}, {"long_factor", eight}}).empty());
   CHECK(left_out({type("default"), {"encoding", std::string("alibi")}}).empty());
-  CHECK(left_out({type("linear"), {"encoding", std::string("alibi")}}).find("needs encoding rope") !=
+  CHECK(left_out({type("linear"), {"encoding", std::string("alibi")}}).find("needs an encoding that rotates") !=
         std::string::npos);
 }

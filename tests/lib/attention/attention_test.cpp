@@ -6,12 +6,13 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "golden.h"
-#include "poslab/methods/alibi.h"
+#include "poslab/methods/list.h"
 
 using namespace poslab;
 
@@ -70,11 +71,48 @@ double distance(const std::vector<T>& a, const std::vector<double>& b) {
 template <class T>
 constexpr double tolerance = sizeof(T) == 8 ? 1e-12 : 4e-6;
 
+// The penalty of given slopes.
+class Slopes final : public PositionBias {
+ public:
+  explicit Slopes(std::vector<double> slopes) : slopes_(std::move(slopes)) {}
+  std::int64_t n_heads() const override { return std::ssize(slopes_); }
+  double at(std::int64_t head, double query, double key) const override {
+    return -slopes_[static_cast<std::size_t>(head)] * std::abs(query - key);
+  }
+  bool falls() const override { return true; }
+
+ private:
+  std::vector<double> slopes_;
+};
+
+// Numbers by relative position, the ends going on; with `place` the query's position counts too.
+class Numbers final : public PositionBias {
+ public:
+  Numbers(std::int64_t n_heads, bool place) : n_heads_(n_heads), place_(place), numbers_(noise(n_heads * 14, 5)) {}
+  std::int64_t n_heads() const override { return n_heads_; }
+  bool by_distance() const override { return !place_; }
+  double at(std::int64_t head, double query, double key) const override {
+    const auto i = static_cast<std::int64_t>(std::clamp(key - query + 9, 0.0, 13.0));
+    return numbers_[static_cast<std::size_t>(head * 14 + i)] + (place_ ? std::cos(query + 3 * key) : 0);
+  }
+
+ private:
+  std::int64_t n_heads_;
+  bool place_;
+  std::vector<double> numbers_;
+};
+
 std::vector<AttentionOptions> every_hook(std::int64_t n_heads, std::int64_t head_dim) {
-  std::vector<AttentionOptions> all(4);
-  if (head_dim > 1) all[1].hook = RopeHook{rope_inv_freq(head_dim / 2 * 2, 100), RopeLayout::half, 1.1};
-  all[2].hook = AlibiHook{alibi_slopes(n_heads)};
-  all[3].hook = RelativeBiasHook{-9, noise(n_heads * 14, 5)};
+  std::vector<AttentionOptions> all(6);
+  if (head_dim > 1) {
+    all[1].rotation = {rope_inv_freq(head_dim / 2 * 2, 100), RopeLayout::half, 1.1, {}};
+    all[2].rotation = all[1].rotation;
+    all[2].rotation->growth = [n = head_dim / 2](double position) { return xpos_decay(2 * n, position); };
+  }
+  all[3].bias = std::make_shared<Slopes>(alibi_slopes(n_heads));
+  all[4].bias = std::make_shared<Numbers>(n_heads, false);
+  all[5].bias = std::make_shared<Numbers>(n_heads, true);
+  all[5].rotation = all[1].rotation;
   return all;
 }
 
@@ -140,7 +178,8 @@ TEST_CASE_TEMPLATE("tiled attention agrees with the plain formula under every ho
       if (seq > 97 && head_dim != 6 && head_dim != 64) continue;
       const AttentionShape shape{4, 2, seq, seq, head_dim};
       const Inputs<T> in(shape);
-      for (AttentionOptions& options : every_hook(4, head_dim)) {
+      std::vector<AttentionOptions> hooks = every_hook(4, head_dim);
+      for (AttentionOptions& options : hooks) {
         for (const auto& visible :
              {std::vector<KeyRange>{}, key_ranges(Mask::causal, seq, seq), key_ranges(Mask::causal, seq, seq, 20)}) {
           options.visible = visible;
@@ -150,7 +189,7 @@ TEST_CASE_TEMPLATE("tiled attention agrees with the plain formula under every ho
             CAPTURE(to_word(isa));
             CAPTURE(head_dim);
             CAPTURE(seq);
-            CAPTURE(options.hook.index());
+            CAPTURE(&options - hooks.data());
             CHECK(distance(run(shape, options, in), expected) < tolerance<T>);
           }
         }
@@ -179,7 +218,7 @@ TEST_CASE_TEMPLATE("ALiBi's far keys, which weigh nothing, are left out without 
   const AttentionShape shape{2, 2, 1500, 1500, 8};
   Inputs<T> in(shape);
   AttentionOptions options;
-  options.hook = AlibiHook{{8, 0.25}};
+  options.bias = std::make_shared<Slopes>(std::vector<double>{8, 0.25});
   for (const auto& visible : {std::vector<KeyRange>{}, key_ranges(Mask::causal, 1500, 1500)}) {
     options.visible = visible;
     const std::vector<double> expected = reference(shape, options, in).out;
@@ -215,7 +254,8 @@ TEST_CASE("a row's output does not depend on its place in a tile") {
 TEST_CASE_TEMPLATE("cached queries, given positions, left padding and packed sequences", T, double, float) {
   const AttentionShape shape{2, 1, 40, 300, 16};
   const Inputs<T> in(shape);
-  for (AttentionOptions& options : every_hook(2, 16)) {
+  std::vector<AttentionOptions> hooks = every_hook(2, 16);
+  for (AttentionOptions& options : hooks) {
     options.visible = key_ranges(Mask::causal, 40, 300);
     CHECK(distance(run(shape, options, in), reference(shape, options, in).out) < tolerance<T>);
     // Two packed sequences, positions from 0 in each, the first four keys padding.
@@ -226,7 +266,7 @@ TEST_CASE_TEMPLATE("cached queries, given positions, left padding and packed seq
       options.query_positions[i] = options.key_positions[260 + i];
       options.visible[i].begin = i < 20 ? 4 : 280;
     }
-    CAPTURE(options.hook.index());
+    CAPTURE(&options - hooks.data());
     CHECK(distance(run(shape, options, in), reference(shape, options, in).out) < tolerance<T>);
   }
 }
@@ -234,7 +274,9 @@ TEST_CASE_TEMPLATE("cached queries, given positions, left padding and packed seq
 TEST_CASE("a shift of all positions changes nothing under the relative encodings") {
   const AttentionShape shape{2, 2, 30, 30, 16};
   const Inputs<double> in(shape);
-  for (AttentionOptions& options : every_hook(2, 16)) {
+  std::vector<AttentionOptions> hooks = every_hook(2, 16);
+  hooks.pop_back();  // it depends on the query's own position
+  for (AttentionOptions& options : hooks) {
     const auto at_zero = run(shape, options, in);
     for (std::int64_t i = 0; i < 30; ++i) {
       options.query_positions.push_back(static_cast<double>(1000 + i));
@@ -301,9 +343,9 @@ TEST_CASE("sizes that disagree are refused with a sentence that names them") {
   };
   AttentionOptions options;
   CHECK(message({3, 2, 4, 4, 4}, options) == "[attention] n_heads 3 is not a multiple of n_kv_heads 2.");
-  options.hook = AlibiHook{{0.5}};
-  CHECK(message({2, 2, 4, 4, 4}, options) == "[attention] there are 1 slopes for 2 heads.");
-  options.hook = NoHook{};
+  options.bias = std::make_shared<Slopes>(std::vector<double>{0.5});
+  CHECK(message({2, 2, 4, 4, 4}, options) == "[attention] the bias has 1 heads but there are 2.");
+  options.bias = nullptr;
   options.visible = {{0, 5}, {0, 1}, {0, 1}, {0, 1}};
   CHECK(message({2, 2, 4, 4, 4}, options) == "[attention] keys 0 .. 4 are asked for but there are 4.");
   options.visible.clear();

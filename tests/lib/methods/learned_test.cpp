@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "golden.h"
+#include "poslab/methods/learned_table.h"
 #include "poslab/methods/positions.h"
 
 using namespace poslab;

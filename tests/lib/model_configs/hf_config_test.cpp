@@ -352,11 +352,11 @@ TEST_CASE("hf_config: the layout of a pair") {
 
 TEST_CASE("hf_config: models without RoPE") {
   const auto encoding = [](const json& config) { return model_config(config, "c").layers.front().encoding; };
-  CHECK(encoding({{"model_type", "falcon"}, {"alibi", true}}) == ModelEncoding::alibi);
+  CHECK(encoding({{"model_type", "falcon"}, {"alibi", true}}) == ModelEncoding(alibi_method));
   CHECK(encoding({{"model_type", "falcon"}, {"alibi", false}}) == ModelEncoding::rope);
   CHECK(encoding({{"model_type", "bert"}, {"position_embedding_type", "relative_key"}}) == ModelEncoding::relative);
-  CHECK(encoding({{"model_type", "xglm"}}) == ModelEncoding::sinusoidal);
-  CHECK(encoding(llama({{"position_embedding_type", "alibi"}})) == ModelEncoding::alibi);
+  CHECK(encoding({{"model_type", "xglm"}}) == ModelEncoding(sinusoidal_method));
+  CHECK(encoding(llama({{"position_embedding_type", "alibi"}})) == ModelEncoding(alibi_method));
   CHECK(encoding(llama({{"position_embedding_type", "nope"}})) == ModelEncoding::none);
   CHECK(encoding({{"model_type", "modernbert"}, {"position_embedding_type", "absolute"}}) == ModelEncoding::rope);
   CHECK(encoding({{"model_type", "esm"}, {"position_embedding_type", "absolute"}}) == ModelEncoding::learned);

@@ -81,14 +81,15 @@ TEST_CASE("folders of Hugging Face's layout give their logits") {
 TEST_CASE("every kind of model comes back as it was saved") {
   const Scratch scratch;
   std::int64_t n = 0;
-  for (const auto& [encoding, word] : words(PositionEncoding{})) {
+  for (const std::string_view word : PositionEncoding::words()) {
+    const PositionEncoding encoding(word);
     for (const auto& [norm, mlp, biases] : {std::tuple(NormKind::rms_norm, MlpKind::swiglu, false),
                                             std::tuple(NormKind::layer_norm, MlpKind::gelu, true)}) {
       CAPTURE(word);
       TransformerConfig config = tiny(encoding, norm, mlp, biases);
       config.tied_head = n % 2 == 0;
       config.layout = n % 3 == 0 ? RopeLayout::interleaved : RopeLayout::half;
-      if (encoding == PositionEncoding::rope && biases) config.rope.rotary_dim = 4;
+      if (encoding == PositionEncoding("rope") && biases) config.rope.rotary_dim = 4;
       Generator generator(n);
       const Transformer<float> model(config, generator);
       const std::string folder = scratch.path("m" + std::to_string(n++));
@@ -102,8 +103,9 @@ TEST_CASE("every kind of model comes back as it was saved") {
       CHECK(model_family(read.model.config()) == model_family(config));
     }
   }
-  CHECK(model_family(tiny(PositionEncoding::learned, NormKind::layer_norm, MlpKind::gelu, true)) == ModelFamily::gpt2);
-  CHECK(model_family(tiny(PositionEncoding::rope, NormKind::rms_norm, MlpKind::swiglu, false)) == ModelFamily::llama);
+  CHECK(model_family(tiny(PositionEncoding("learned"), NormKind::layer_norm, MlpKind::gelu, true)) ==
+        ModelFamily::gpt2);
+  CHECK(model_family(tiny(PositionEncoding("rope"), NormKind::rms_norm, MlpKind::swiglu, false)) == ModelFamily::llama);
 }
 
 TEST_CASE("scaled frequencies come back as they were saved") {
@@ -111,7 +113,7 @@ TEST_CASE("scaled frequencies come back as they were saved") {
   for (RopeType type : std::vector<RopeType>{linear_scaling, ntk_scaling, dynamic_scaling, yarn_scaling, llama3_scaling,
                                              longrope_scaling, proportional_scaling}) {
     CAPTURE(to_word(type));
-    TransformerConfig config = tiny(PositionEncoding::rope, NormKind::rms_norm, MlpKind::swiglu, false);
+    TransformerConfig config = tiny(PositionEncoding("rope"), NormKind::rms_norm, MlpKind::swiglu, false);
     config.rope.rope_type = type;
     config.rope.factor = 4;
     config.rope.original_max_position_embeddings = type == dynamic_scaling ? 20 : 5;
@@ -124,14 +126,14 @@ TEST_CASE("scaled frequencies come back as they were saved") {
     CHECK(saved.inv_freq == read.inv_freq);
     CHECK(saved.attention_factor == read.attention_factor);
   }
-  TransformerConfig config = tiny(PositionEncoding::rope, NormKind::rms_norm, MlpKind::swiglu, false);
+  TransformerConfig config = tiny(PositionEncoding("rope"), NormKind::rms_norm, MlpKind::swiglu, false);
   config.rope.rope_type = ntk_by_parts_scaling;
   CHECK_THROWS_AS(config_json(config, {}, "float32"), std::invalid_argument);
 }
 
 TEST_CASE("GPT-2's linear maps are stored transposed, q, k and v side by side") {
   const Scratch scratch;
-  const TransformerConfig config = tiny(PositionEncoding::learned, NormKind::layer_norm, MlpKind::gelu, true);
+  const TransformerConfig config = tiny(PositionEncoding("learned"), NormKind::layer_norm, MlpKind::gelu, true);
   Generator generator(1);
   const Transformer<float> model(config, generator);
   CheckpointFolder(scratch.path("m")).save<float>(model, {}, nullptr);
@@ -147,7 +149,7 @@ TEST_CASE("GPT-2's linear maps are stored transposed, q, k and v side by side") 
 
 TEST_CASE("a checkpoint that does not fit its config is refused, naming the tensor") {
   const Scratch scratch;
-  TransformerConfig config = tiny(PositionEncoding::rope, NormKind::rms_norm, MlpKind::swiglu, false);
+  TransformerConfig config = tiny(PositionEncoding("rope"), NormKind::rms_norm, MlpKind::swiglu, false);
   Generator generator(1);
   const std::string folder = scratch.path("m"), config_path = folder + "/config.json",
                     model_path = folder + "/model.safetensors";
@@ -180,7 +182,7 @@ TEST_CASE("a checkpoint that does not fit its config is refused, naming the tens
 
 TEST_CASE("a folder has one writer, and what fails leaves the old checkpoint") {
   const Scratch scratch;
-  TransformerConfig config = tiny(PositionEncoding::rope, NormKind::rms_norm, MlpKind::swiglu, false);
+  TransformerConfig config = tiny(PositionEncoding("rope"), NormKind::rms_norm, MlpKind::swiglu, false);
   Generator generator(1);
   const Transformer<float> model(config, generator);
   const std::string folder = scratch.path("m");
@@ -206,7 +208,7 @@ TEST_CASE("a folder has one writer, and what fails leaves the old checkpoint") {
 TEST_CASE("the optimiser's state comes back") {
   const Scratch scratch;
   Generator generator(1);
-  const Transformer<float> model(tiny(PositionEncoding::none, NormKind::rms_norm, MlpKind::swiglu, false), generator);
+  const Transformer<float> model(tiny(PositionEncoding("none"), NormKind::rms_norm, MlpKind::swiglu, false), generator);
   TrainingState<float> state;
   state.steps = 17;
   state.first_moment.assign(model.values().size(), 0.25f);

@@ -61,7 +61,7 @@ std::string said(const auto& call) {
 }  // namespace
 
 TEST_CASE("every window can start with one token") {
-  const Transformer<double> model = drawn(tiny(PositionEncoding::rope));
+  const Transformer<double> model = drawn(tiny(PositionEncoding("rope")));
   EvaluationText text = next_tokens(drawn_text(13));
   const auto windows = evaluation_windows(EvaluationMode::chunks, text.size(), 4, 1);
   EvaluationText replaced = text;
@@ -100,7 +100,7 @@ TEST_CASE("windows: chunks stand side by side, the others overlap, and what the 
 }
 
 TEST_CASE("every prediction is scored once by chunks and by sliding windows, with the context that the mode says") {
-  const auto model = drawn(tiny(PositionEncoding::rope));
+  const auto model = drawn(tiny(PositionEncoding("rope")));
   const auto text = drawn_text(31);
   const EvaluationText asked = next_tokens(text);
   struct Case {
@@ -124,7 +124,7 @@ TEST_CASE("every prediction is scored once by chunks and by sliding windows, wit
 }
 
 TEST_CASE("chunks of several lengths run one after another, and threads change nothing") {
-  const auto model = drawn(tiny(PositionEncoding::alibi));
+  const auto model = drawn(tiny(PositionEncoding("alibi")));
   const auto text = drawn_text(1500);
   const EvaluationText asked = next_tokens(text);
   const auto windows = covering_chunks(asked.size(), 7);
@@ -146,7 +146,7 @@ TEST_CASE("chunks of several lengths run one after another, and threads change n
 }
 
 TEST_CASE("what is not asked is not scored, and the likeliest token is told") {
-  const auto model = drawn(tiny(PositionEncoding::none));
+  const auto model = drawn(tiny(PositionEncoding("none")));
   EvaluationText text = next_tokens(drawn_text(17));
   for (std::size_t i = 0; i < 16; i += 2) text.targets[i] = no_target;
   const auto scored = score_windows<double>(model, text, covering_chunks(16, 8), {});
@@ -192,7 +192,7 @@ TEST_CASE("mean and standard error in closed form") {
 }
 
 TEST_CASE("the trained length and the frequencies of before any stretching") {
-  TransformerConfig c = tiny(PositionEncoding::rope);
+  TransformerConfig c = tiny(PositionEncoding("rope"));
   c.max_position_embeddings = 64;
   c.rope.rope_type = yarn_scaling;
   c.rope.factor = 4;
@@ -204,7 +204,7 @@ TEST_CASE("the trained length and the frequencies of before any stretching") {
   c.rope.rope_type = proportional_scaling;
   c.rope.partial_rotary_factor = 0.5;
   CHECK(unscaled_frequencies(c)->inv_freq == std::vector<double>{1, plain.inv_freq[1], 0, 0});
-  c.encoding = PositionEncoding::alibi;
+  c.encoding = PositionEncoding("alibi");
   CHECK(trained_length(c) == 64);
   CHECK_FALSE(unscaled_frequencies(c));
 }

@@ -37,10 +37,10 @@ TransformerConfig config_of(const json& settings) {
   set("mlp_bias", c.mlp_bias);
   set("tied_head", c.tied_head);
   set("max_position_embeddings", c.max_position_embeddings);
-  set("fire_length", c.fire_length);
+  set_optional("fire_length", c.method.fire_length);
   set("attention_window", c.attention_window);
   c.rope = plain_rope(c.head_dim);
-  if (!turns_pairs(c.encoding)) return c;
+  if (!c.encoding->acts_on(Place::rotation)) return c;
   c.layout = from_word<RopeLayout>(settings["layout"].get<std::string>());
   c.rope.rope_type = from_word<RopeType>(settings["rope_type"].get<std::string>());
   set("rotary_dim", c.rope.rotary_dim);

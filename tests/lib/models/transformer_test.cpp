@@ -63,7 +63,7 @@ TransformerConfig config_of(const nlohmann::json& json, bool llama) {
     c.tied_head = json["config"]["tie_word_embeddings"];
   }
   const std::string method = llama ? json["position"]["method"] : json["method"];
-  c.encoding = method == "nope" ? PositionEncoding::none : from_word<PositionEncoding>(method);
+  c.encoding = method == "nope" ? PositionEncoding("none") : from_word<PositionEncoding>(method);
   if (llama && json["position"].value("layout", "half") == "interleaved") c.layout = RopeLayout::interleaved;
   if (llama && json["position"].contains("scaling")) {
     c.rope.rope_type = yarn_scaling;
@@ -123,7 +123,7 @@ void check_golden(const std::string& file, const Tolerance& tolerance, int threa
   const auto compare_all = [&](const std::string& prefix, std::span<const T> values, double limit) {
     for (const ParameterSpec& spec : model.layout().specs()) {
       // Unless keys turn, their bias has gradient 0 in exact arithmetic: Adam's first steps follow rounding alone.
-      const bool rounding = spec.name.ends_with("k_proj.bias") && model.config().encoding != PositionEncoding::rope;
+      const bool rounding = spec.name.ends_with("k_proj.bias") && model.config().encoding != PositionEncoding("rope");
       if (rounding && prefix != "grad.") continue;
       CAPTURE(prefix + spec.name);
       const auto part = values.subspan(static_cast<std::size_t>(spec.offset), static_cast<std::size_t>(spec.size));
@@ -183,7 +183,7 @@ TransformerConfig small(PositionEncoding encoding) {
   c.max_position_embeddings = 32;
   c.rope = plain_rope(4, 100);
   c.encoding = encoding;
-  c.fire_length = 6;  // queries on both sides of it
+  c.method.fire_length = 6;  // queries on both sides of it
   return c;
 }
 
@@ -205,7 +205,8 @@ TEST_CASE("a model's logits, loss, gradients and steps are torch's, in f32") {
 }
 
 TEST_CASE("every encoding's gradient is the slope of the loss") {
-  for (const auto& [encoding, word] : words(PositionEncoding{})) {
+  for (const std::string_view word : PositionEncoding::words()) {
+    const PositionEncoding encoding(word);
     for (std::int64_t window : {0, 5}) {
       CAPTURE(word);
       CAPTURE(window);
@@ -250,7 +251,7 @@ TEST_CASE("every encoding's gradient is the slope of the loss") {
 
 TEST_CASE("xPos scores fade with the distance and do not depend on where the text begins") {
   // One layer sees a text; the same tokens after padding that a window hides give the same logits.
-  TransformerConfig config = small(PositionEncoding::xpos);
+  TransformerConfig config = small(PositionEncoding("xpos"));
   config.n_layers = 1;
   config.attention_window = 4;
   Generator generator(8);
@@ -265,7 +266,7 @@ TEST_CASE("xPos scores fade with the distance and do not depend on where the tex
 }
 
 TEST_CASE("results do not depend on the number of threads") {
-  for (PositionEncoding encoding : {PositionEncoding::rope, PositionEncoding::fire}) {
+  for (PositionEncoding encoding : {PositionEncoding("rope"), PositionEncoding("fire")}) {
     TransformerConfig config = small(encoding);
     config.d_model = 32;
     config.head_dim = 8;
@@ -282,7 +283,8 @@ TEST_CASE("results do not depend on the number of threads") {
 }
 
 TEST_CASE("a causal model never looks ahead, and a batch is its texts one by one") {
-  for (const auto& [encoding, word] : words(PositionEncoding{})) {
+  for (const std::string_view word : PositionEncoding::words()) {
+    const PositionEncoding encoding(word);
     CAPTURE(word);
     Generator generator(1);
     const TransformerConfig config = small(encoding);
@@ -300,7 +302,7 @@ TEST_CASE("a causal model never looks ahead, and a batch is its texts one by one
 
 TEST_CASE("a model refuses what it cannot read") {
   Generator generator(1);
-  const Transformer<float> model(small(PositionEncoding::learned), generator);
+  const Transformer<float> model(small(PositionEncoding("learned")), generator);
   const auto refused = [&](std::vector<std::int64_t> tokens, std::int64_t batch) -> std::string {
     try {
       model.logits(tokens, batch);
@@ -312,7 +314,7 @@ TEST_CASE("a model refuses what it cannot read") {
   CHECK(refused({1, 7}, 1) == "[transformer] token 7 is not 0 .. 6.");
   CHECK(refused({1, 2, 3}, 2) == "[transformer] 3 tokens do not make 2 texts of one length.");
   CHECK(refused(std::vector<std::int64_t>(33, 1), 1).find("33") != std::string::npos);
-  TransformerConfig odd = small(PositionEncoding::rope);
+  TransformerConfig odd = small(PositionEncoding("rope"));
   odd.n_kv_heads = 3;
   CHECK_THROWS_WITH_AS(Transformer<float>{odd}, "[transformer] n_heads 4 is not a multiple of n_kv_heads 3.",
                        std::invalid_argument);
@@ -327,7 +329,7 @@ TEST_CASE("the schedule warms up, then falls along half a cosine") {
 }
 
 TEST_CASE_TEMPLATE("where logits are no numbers, neither is the score", T, float, double) {
-  TransformerConfig config = small(PositionEncoding::rope);
+  TransformerConfig config = small(PositionEncoding("rope"));
   config.vocab_size = 4500;
   config.tied_head = false;
   Generator generator(3);
@@ -347,7 +349,7 @@ TEST_CASE_TEMPLATE("where logits are no numbers, neither is the score", T, float
 }
 
 TEST_CASE_TEMPLATE("scores of a large vocabulary and a long text are those of the logits", T, float, double) {
-  TransformerConfig config = small(PositionEncoding::rope);
+  TransformerConfig config = small(PositionEncoding("rope"));
   config.vocab_size = 4500;
   config.tied_head = true;
   Generator generator(3);

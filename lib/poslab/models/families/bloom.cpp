@@ -1,4 +1,4 @@
-// BloomForCausalLM: ALiBi, LayerNorm, a norm on token vectors.
+// BloomForCausalLM: a bias by distance, LayerNorm, a norm on token vectors.
 #include "poslab/models/families/shared_reading.h"
 
 namespace poslab {
@@ -21,10 +21,10 @@ TransformerConfig read_bloom(const ConfigKeys& keys) {
   TransformerConfig c =
       read_plain(keys, keys.integer({"n_head", "num_attention_heads"}), keys.integer({"n_layer", "num_hidden_layers"}),
                  keys.integer({"hidden_size", "n_embed"}), true);
-  c.max_position_embeddings = keys.integer("seq_length", 2048);  // of training: ALiBi has no table that ends
+  c.max_position_embeddings = keys.integer("seq_length", 2048);  // of training: there is no table that ends
   c.norm_eps = keys.real("layer_norm_epsilon", 1e-5);
   c.mlp = MlpKind::gelu_tanh;
-  c.encoding = PositionEncoding::alibi;
+  c.encoding = PositionEncoding(alibi_method());
   c.embedding_norm = true;
   keys.require_false("apply_residual_connection_post_layernorm");
   return c;
@@ -42,7 +42,7 @@ extern constinit const Family bloom_family = {
     .who = "BigScience",
     .model_type = "bloom",
     .class_name = "BloomForCausalLM",
-    .encoding = ModelEncoding::alibi,
+    .encoding = alibi_method,
     .hf = {.hidden_size = 64, .n_heads = 8},
     .gguf = {.name = "bloom"},
     .run = &run,

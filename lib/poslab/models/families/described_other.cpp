@@ -5,7 +5,9 @@
 namespace poslab {
 namespace {
 
-using enum ModelEncoding;
+constexpr ModelEncoding rope = ModelEncoding::rope, learned = ModelEncoding::learned, none = ModelEncoding::none;
+constexpr ModelEncoding relative = ModelEncoding::relative, alibi = alibi_method, t5 = t5_method;
+constexpr ModelEncoding sinusoidal = sinusoidal_method;
 
 // Falcon-RW has ALiBi, the later ones RoPE.
 void falcon_encoding(ConfigText& config, EncodingChoice& choice) {

@@ -23,7 +23,7 @@ TransformerConfig read_gpt2(const ConfigKeys& keys) {
   c.d_ff = keys.integer("n_inner", c.d_ff);
   c.norm_eps = keys.real("layer_norm_epsilon", 1e-5);
   c.mlp = mlp_of(keys, "activation_function", "gelu_new", false);
-  c.encoding = PositionEncoding::learned;
+  c.encoding = PositionEncoding(learned_method());
   keys.require_true("scale_attn_weights");
   keys.require_false("scale_attn_by_inverse_layer_idx");
   keys.require_false("add_cross_attention");

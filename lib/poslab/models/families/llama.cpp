@@ -9,17 +9,19 @@ TransformerConfig read_llama(const ConfigKeys& keys) {
   TransformerConfig c = read_gated(keys);
   c.qkv_bias = c.o_bias = keys.boolean("attention_bias", false);
   c.mlp_bias = keys.boolean("mlp_bias", false);
-  // Models without RoPE (alibi, none) have Llama's names in poslab's own files.
-  if (const std::string encoding = keys.text("position_embedding_type", "rope"); encoding == "alibi") {
-    c.encoding = PositionEncoding::alibi;
-  } else if (encoding == "nope" || encoding == "none") {
-    c.encoding = PositionEncoding::none;
-  } else if (encoding == "rope") {
-    read_rope(keys, c);
-  } else {
-    keys.fail(fmt::format("position_embedding_type '{}' is not rope, alibi or nope", encoding));
+  // Some models without RoPE have Llama's names in poslab's own files.
+  const std::string word = keys.text("position_embedding_type", "rope");
+  std::string known;
+  for (const Method* method : all_methods()) {
+    if (!method->fits_llama_config(c.method)) continue;
+    if (word == method->config_word() || word == method->word()) {
+      c.encoding = PositionEncoding(*method);
+      if (method->acts_on(Place::rotation)) read_rope(keys, c);
+      return c;
+    }
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", method->config_word());
   }
-  return c;
+  keys.fail(fmt::format("position_embedding_type '{}' is none of {}", word, known));
 }
 
 constexpr RunnableFamily run{.read = read_llama, .gguf = GgufBlocks{}};

@@ -6,7 +6,12 @@ namespace poslab {
 namespace {
 
 // transformers builds ALiBi whatever the key says; the code beside the weights has a learned table then.
-void warn_without_alibi(ConfigText& config, EncodingChoice&) {
+void warn_of_alibi(ConfigText& config, EncodingChoice&) {
+  constexpr const char* most = "attn_config.alibi_bias_max";
+  if (const auto* value = config.top(most); value && value->is_number() && value->get<double>() != 8) {
+    config.warn("{} is {}: the model's authors and llama.cpp apply it, as poslab does; transformers runs with 8.",
+                config.path(most), value->get<double>());
+  }
   constexpr const char* key = "attn_config.alibi";
   if (config.boolean(key, true)) return;
   config.warn("{} is false, which transformers does not look at: its MPT always has ALiBi.", config.path(key));
@@ -32,7 +37,7 @@ TransformerConfig read_mpt(const ConfigKeys& keys) {
   c.d_ff = keys.integer("expansion_ratio", 4) * c.d_model;
   c.norm_eps = keys.real("layer_norm_epsilon", 1e-5);
   c.set_biases(false);
-  c.encoding = PositionEncoding::alibi;
+  c.encoding = PositionEncoding(alibi_method());
   keys.require_true("no_bias");
   keys.require_absent("logit_scale");
   static const nlohmann::json none = nlohmann::json::object();
@@ -46,7 +51,7 @@ TransformerConfig read_mpt(const ConfigKeys& keys) {
   attention.require_true("alibi");
   attention.require_false("qk_ln");
   attention.require_false("prefix_lm");
-  c.alibi_bias_max = attention.real("alibi_bias_max", 8);
+  c.method.alibi_bias_max = attention.real("alibi_bias_max", 8);
   if (attention.find("clip_qkv")) c.qkv_clip = attention.real("clip_qkv");
   if (attention.find("softmax_scale")) c.query_scale = attention.real("softmax_scale");
   return c;
@@ -64,8 +69,8 @@ extern constinit const Family mpt_family = {
     .who = "MosaicML",
     .model_type = "mpt",
     .class_name = "MptForCausalLM",
-    .encoding = ModelEncoding::alibi,
-    .hf = {.hidden_size = 2048, .n_heads = 16, .max_positions = 2048, .choose_encoding = warn_without_alibi},
+    .encoding = alibi_method,
+    .hf = {.hidden_size = 2048, .n_heads = 16, .max_positions = 2048, .choose_encoding = warn_of_alibi},
     .gguf = {.name = "mpt"},
     .run = &run,
 };

@@ -13,14 +13,16 @@ TransformerConfig read_own(const ConfigKeys& keys) {
   c.qkv_bias = keys.boolean("qkv_bias", c.qkv_bias);
   c.o_bias = keys.boolean("o_bias", c.o_bias);
   c.attention_window = keys.integer("attention_window", 0);
-  c.fire_length = keys.real("fire_length", c.fire_length);
-  c.alibi_bias_max = keys.real("alibi_bias_max", c.alibi_bias_max);
-  const std::string word = keys.text("position_embedding_type", "rope");
-  const PositionEncoding encoding = word == "nope" ? PositionEncoding::none
-                                    : keys.find("position_embedding_type")
-                                        ? keys.word<PositionEncoding>("position_embedding_type")
-                                        : PositionEncoding::rope;
-  if (turns_pairs(encoding)) {
+  PositionEncoding encoding;
+  if (const std::string word = keys.text("position_embedding_type", "rope"); word == none_method().config_word()) {
+    encoding = PositionEncoding(none_method());
+  } else if (keys.find("position_embedding_type")) {
+    encoding = keys.word<PositionEncoding>("position_embedding_type");
+  }
+  MethodParams::fields(c.method, [&](std::string_view name, auto& value, auto...) {
+    if (method_with_parameter(name) == &*encoding) keys.read_field(std::string(name), value);
+  });
+  if (encoding->acts_on(Place::rotation)) {
     nlohmann::json rotary = keys.all();
     rotary["model_type"] = "llama";
     rotary.erase("position_embedding_type");

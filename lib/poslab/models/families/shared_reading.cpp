@@ -29,7 +29,7 @@ MlpKind mlp_of(const ConfigKeys& keys, const char* key, const std::string& fallb
 
 void read_rope(const ConfigKeys& keys, TransformerConfig& c) {
   const ModelConfig read = model_config(keys.all(), keys.path());
-  c.encoding = PositionEncoding::rope;
+  c.encoding = PositionEncoding(rope_method());
   c.rope = c.local_rope = read.layers.front().rope;
   c.layout = read.layers.front().layout;
   for (const LayerPositions& layer : read.layers) {

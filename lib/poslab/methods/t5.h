@@ -4,11 +4,22 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
-
-#include "poslab/attention/attention.h"
 
 namespace poslab {
+
+class Method;
+const Method& t5_method();
+
+struct T5Params {
+  bool bidirectional = true;
+  std::int64_t num_buckets = 32, max_distance = 128;
+
+  static void fields(auto& self, auto&& field) {
+    field("bidirectional", self.bidirectional, "t5: keys after the query have buckets of their own");
+    field("num_buckets", self.num_buckets, "t5: buckets for both directions", "buckets");
+    field("max_distance", self.max_distance, "t5: from here on all distances share the last bucket", "tokens");
+  }
+};
 
 // The bucket, 0 .. num_buckets - 1, of a relative position (key minus query, in tokens).
 //
@@ -21,10 +32,5 @@ namespace poslab {
 // has fewer than 2 buckets, num_buckets is above 1,000,000, or max_distance is not above half of a direction's buckets.
 std::int64_t t5_bucket(std::int64_t relative_position, bool bidirectional, std::int64_t num_buckets = 32,
                        std::int64_t max_distance = 128);
-
-// The hook of a table [num_buckets, n_heads] of T5's. Throws std::invalid_argument "[t5_hook] ..." when the sizes
-// disagree.
-RelativeBiasHook t5_hook(std::span<const double> table, std::int64_t n_heads, bool bidirectional,
-                         std::int64_t num_buckets = 32, std::int64_t max_distance = 128);
 
 }  // namespace poslab

@@ -1,4 +1,4 @@
-#include "poslab/methods/relative_bias.h"
+#include "poslab/methods/t5.h"
 
 #include <doctest/doctest.h>
 
