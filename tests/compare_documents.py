@@ -169,7 +169,7 @@ RENAMED = {"extrapolate": {"positions": "eval_tokens", "save": "save_study"},
 AXES = {"multi_axis", "mrope_section", "mixed_angle", "segments", "position_rule", "frame_step", "visual_step",
         "spatial_merge_size"}
 METHOD_PARAMS = {"variant", "base", "alibi_bias_max", "bidirectional", "num_buckets", "max_distance", "kerple_r1", "kerple_r2",
-                 "fire_length", "xpos_gamma", "xpos_scale_base"}
+                 "fire_length", "xpos_gamma", "xpos_scale_base", "sandwich_dim"}
 METHODS = {"params": METHOD_PARAMS, "summary": set(), "rows": {"pair"}}
 ADDED = {**{name: METHODS for name in ("table", "embed", "shuffle-test", "cache-test", "train", "extrapolate")},
          "*": {"params": set(), "summary": set(), "rows": set()},

@@ -11,6 +11,7 @@
 #include "poslab/methods/method.h"
 #include "poslab/methods/none.h"
 #include "poslab/methods/rope.h"
+#include "poslab/methods/sandwich.h"
 #include "poslab/methods/sinusoidal.h"
 #include "poslab/methods/t5.h"
 #include "poslab/methods/xpos.h"
@@ -23,11 +24,11 @@ struct JoinedParams : Params... {
 };
 
 struct MethodParams
-    : JoinedParams<SinusoidalParams, AlibiParams, T5Params, KerpleParams, FireParams, XposParams> {};
+    : JoinedParams<SinusoidalParams, AlibiParams, T5Params, KerpleParams, FireParams, XposParams, SandwichParams> {};
 
 inline std::vector<const Method& (*)()> listed_methods() {
   return {none_method, learned_method, sinusoidal_method, rope_method, alibi_method,
-          t5_method,   kerple_method,  fire_method,       xpos_method};
+          t5_method,   kerple_method,  fire_method,       xpos_method, sandwich_method};
 }
 
 }  // namespace poslab
