@@ -245,7 +245,7 @@ std::string conclude(const Summary& s, const std::vector<Row>& rows) {
 TypedReport<Summary, Row> run(const Params& params, const RunContext&) {
   // The model or the flags as they are, for the lengths, with a type that needs them.
   RopeParams as_is = params.rope;
-  as_is.rope_type = as_is.model ? std::nullopt : std::optional(yarn_scaling);
+  as_is.rope_type = as_is.model ? std::nullopt : std::optional<RopeType>(yarn_scaling);
   const ResolvedRope now = resolve_rope(as_is, fallbacks, params.seq_len);
   TypedReport<Summary, Row> report;
   Summary& s = report.summary;

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "poslab/methods/alibi.h"
 #include "poslab/model_configs/family.h"
 #include "poslab/model_configs/presets.h"
 
@@ -38,14 +39,14 @@ TEST_CASE("every preset and every family is listed once, by name, length, encodi
   CHECK(llama.trained_length == 8192);
   CHECK(llama.scaling == "llama3");
   CHECK(llama.runs);
-  CHECK(listed(all, ListedKind::preset, "bloom-7b1").encoding == ModelEncoding::alibi);
+  CHECK(listed(all, ListedKind::preset, "bloom-7b1").encoding == ModelEncoding(alibi_method));
   CHECK(!listed(all, ListedKind::preset, "t5-small").runs);
 
   const ListedModel& gemma = listed(all, ListedKind::family, "gemma4_text");
   CHECK(gemma.scaling == "proportional, default");
   CHECK(!gemma.runs);
   CHECK(listed(all, ListedKind::family, "gpt2").trained_length == 1024);
-  CHECK(listed(all, ListedKind::family, "refact").encoding == ModelEncoding::alibi);
+  CHECK(listed(all, ListedKind::family, "refact").encoding == ModelEncoding(alibi_method));
 }
 
 TEST_CASE("no model_type and no architecture belongs to two families") {
