@@ -400,7 +400,7 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext& context) {
 Experiment describe_extrapolate() {
   Experiment e = describe<Params, Summary, Row>(
       "extrapolate", "Trained on short texts, how does each encoding do on longer ones?",
-      "poslab extrapolate --encodings none,learned,rope,alibi --seeds 0,1 --steps 60", run);
+      "poslab extrapolate --encodings none,learned,rope --seeds 0,1 --steps 60", run);
   e.stops_at_signal = true;
   return e;
 }
