@@ -23,13 +23,13 @@ struct AlibiParams {
 //   head h = p .. n_heads-1  2^(-alibi_bias_max * (2 (h - p) + 1) / (2p))   every other slope of the series for 2p
 //   heads
 // This is the authors' code, which trained checkpoints follow; the paper's sentence (one series for any count) differs
-// where n_heads is no power of two. BLOOM, Falcon and MPT agree on it: BLOOM and Falcon have alibi_bias_max 8, MPT
-// reads it from its config, and Falcon rounds the slopes to bf16.
+// where n_heads is no power of two. Deployed models agree on it; most have alibi_bias_max 8, some read it from their
+// config, and Falcon rounds the slopes to bf16.
 // Throws std::invalid_argument "[alibi_slopes] ..." unless n_heads is 1 .. 1,000,000 and alibi_bias_max is finite and
 // above 0.
 std::vector<double> alibi_slopes(std::int64_t n_heads, double alibi_bias_max = 8);
 
-// What the score of a query at i and a key at j receives: -slope * |i - j|. BLOOM adds slope * j and MPT
+// What the score of a query at i and a key at j receives: -slope * |i - j|. Some models add slope * j or
 // slope * (j - last) instead, which under a causal mask differ from it by a constant per query; softmax drops that.
 double alibi_bias(double slope, std::int64_t query_position, std::int64_t key_position);
 

@@ -23,8 +23,8 @@ struct SandwichParams {
 //   (sum_{i=1}^{d/2} cos(distance / 10000^(2i/d)) - d/2) / (8h / H)
 //
 // The sum is the product of the two positions' vectors; less d/2 it is 0 at distance 0, which softmax does not see. The
-// divisor, which makes the heads see to different distances, is that of NVIDIA NeMo's port (whose sum lacks the
-// cosine). Nothing is learned. Throws std::invalid_argument "[sandwich_bias] ..." unless dim is even and 2 .. 65536 and
+// divisor, which makes the heads see to different distances, was not compared with the authors' code. Nothing is
+// learned. Throws std::invalid_argument "[sandwich_bias] ..." unless dim is even and 2 .. 65536 and
 // head is 0 .. n_heads - 1.
 double sandwich_bias(std::int64_t dim, std::int64_t n_heads, std::int64_t head, double distance);
 
