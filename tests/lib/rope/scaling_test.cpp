@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <numbers>
+#include <utility>
+#include <vector>
 
 #include "golden.h"
 #include "poslab/core/random.h"
@@ -323,6 +325,26 @@ TEST_CASE("HoPE: pairs that never finish a rotation in training stand still") {
   CHECK_THROWS_AS(rope_frequencies(bare), std::invalid_argument);
 }
 
+TEST_CASE("Resonance: whole wavelengths, so that angles repeat rotation after rotation") {
+  const std::vector<double> plain = plain_inv_freq(128, 10000);
+  const std::vector<double> rounded = rope_frequencies(make(resonance_scaling, 10000, 128, 4096, 1)).inv_freq;
+  const auto anchors = golden("analytic_anchors.json");
+  for (const auto& row : anchors.at("resonance_first16")) {
+    const auto i = row.at("i").get<std::size_t>();
+    CHECK(two_pi / plain[i] == doctest::Approx(row.at("lambda").get<double>()).epsilon(1e-5));
+    const auto wavelength = row.at("rounded").get<double>();
+    CHECK(two_pi / rounded[i] == doctest::Approx(wavelength).epsilon(1e-14));
+    CHECK(std::cos((5 + 7 * wavelength) * rounded[i]) == doctest::Approx(std::cos(5 * rounded[i])).epsilon(1e-12));
+  }
+  // Joined with YaRN's ramp, from 20 to 46: worked out in Python's floats from the papers' formulas.
+  const RopeFrequencies stretched = rope_frequencies(make(resonance_scaling, 10000, 128, 4096, 4));
+  for (const auto& [pair, wavelength] :
+       std::vector<std::pair<std::size_t, double>>{{0, 6}, {20, 112}, {30, 662}, {40, 4696}, {63, 217641}}) {
+    CHECK(two_pi / stretched.inv_freq[pair] == doctest::Approx(wavelength).epsilon(1e-14));
+  }
+  CHECK(stretched.attention_factor == doctest::Approx(0.1 * std::log(4) + 1).epsilon(1e-15));
+}
+
 TEST_CASE("properties of every method over random parameters") {
   Generator random(7);
   for (int trial = 0; trial < 200; ++trial) {
@@ -334,7 +356,8 @@ TEST_CASE("properties of every method over random parameters") {
     for (const RopeType type : every_type()) {
       CAPTURE(type.word());
       CAPTURE(dim);
-      if (type == hope_scaling) continue;  // its slow pairs stand still whatever the factor
+      // Slow pairs that stand still, and whole wavelengths, are there whatever the factor.
+      if (type == hope_scaling || type == resonance_scaling) continue;
       RopeScaling s = make(type, theta, dim, original, factor);
       s.short_factor.assign(static_cast<std::size_t>(dim / 2), 1);
       s.long_factor.assign(static_cast<std::size_t>(dim / 2), factor);
