@@ -4,13 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <iterator>
 #include <span>
 #include <vector>
 
 #include "cli/flag_text.h"
 #include "experiments/experiment.h"
 #include "poslab/core/fields.h"
+#include "poslab/methods/method.h"
 #include "poslab/model_configs/model_list.h"
 #include "poslab/report/document.h"
 #include "poslab/rope/scalings.h"
@@ -46,7 +46,7 @@ struct ListedScaling {
   }
 };
 
-std::vector<ListedScaling> listed_scalings() {
+std::vector<ListedScaling> scalings_by_line() {
   static constexpr std::string_view params[] = {"rope_type", "extend_types"};
   std::vector<ListedScaling> listed;
   for (const Scaling* s : all_scalings) {
@@ -58,27 +58,33 @@ std::vector<ListedScaling> listed_scalings() {
 }
 
 struct ListedMethod {
-  std::string word;
-  std::vector<std::string> experiments;
+  std::string word, sentence, source, used_by;
+  std::vector<Place> acts_on;
+  std::vector<std::string> parameters, experiments;
 
   static void fields(auto& self, auto&& field) {
     field("word", self.word);
+    field("sentence", self.sentence);
+    field("source", self.source);
+    field("used_by", self.used_by);
+    field("acts_on", self.acts_on);
+    field("parameters", self.parameters);
     field("experiments", self.experiments);
   }
 };
 
-// The words that any experiment takes as an encoding.
-std::vector<ListedMethod> listed_methods() {
+std::vector<ListedMethod> methods_by_line() {
   static constexpr std::string_view params[] = {"encoding", "encodings"};
   std::vector<ListedMethod> listed;
-  for (const std::string& name : experiment_names()) {
-    for (const FieldSpec& field : find_experiment(name)->params) {
-      if (std::find(std::begin(params), std::end(params), field.name) == std::end(params)) continue;
-      for (const std::string& word : field.words) {
-        const auto is_it = [&](const ListedMethod& method) { return method.word == word; };
-        if (std::none_of(listed.begin(), listed.end(), is_it)) listed.push_back({word, taken_by(word, params)});
-      }
-    }
+  for (const Method* m : all_methods()) {
+    ListedMethod& line = listed.emplace_back();
+    line.word = m->word();
+    line.sentence = m->sentence();
+    line.source = m->source();
+    line.used_by = m->used_by();
+    line.acts_on = m->places();
+    for (const FieldSpec& field : m->parameters()) line.parameters.push_back(field.name);
+    line.experiments = taken_by(m->word(), params);
   }
   return listed;
 }
@@ -97,7 +103,7 @@ Table table_of(const std::vector<T>& entries) {
 
 Table table_of_kind(std::string_view kind) {
   if (kind == "models") return table_of(listed_models());
-  return kind == "methods" ? table_of(listed_methods()) : table_of(listed_scalings());
+  return kind == "methods" ? table_of(methods_by_line()) : table_of(scalings_by_line());
 }
 
 std::string cell(const Value& value) {
@@ -105,7 +111,7 @@ std::string cell(const Value& value) {
   if (const auto* yes = std::get_if<bool>(&value)) return *yes ? "yes" : "no";
   if (const auto* text = std::get_if<std::string>(&value)) return text->empty() ? "-" : *text;
   if (const auto* list = std::get_if<std::vector<std::string>>(&value))
-    return fmt::format("{}", fmt::join(*list, ", "));
+    return list->empty() ? std::string("-") : fmt::format("{}", fmt::join(*list, ", "));
   std::string out;
   append_json(out, value);
   return out;

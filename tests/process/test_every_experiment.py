@@ -221,7 +221,10 @@ class EveryExperiment(ProcessTest):
             takes = {(word, e["name"]) for e in self.experiments for f in e["params"] if f["name"] in params
                      for word in f["words"]}
             self.assertEqual({(word, name) for word, row in listed(kind).items() for name in row["experiments"]}, takes)
-        self.assertIn("train", listed("methods")["alibi"]["experiments"])
+        alibi = listed("methods")["alibi"]
+        self.assertIn("train", alibi["experiments"])
+        self.assertEqual((alibi["acts_on"], alibi["parameters"]), (["score_bias"], ["alibi_bias_max"]))
+        self.assertIn("2108.12409", alibi["source"])
         yarn = listed("scalings")["yarn"]
         self.assertIn("extend", yarn["experiments"])
         self.assertIn("2309.00071", yarn["source"])
