@@ -204,7 +204,7 @@ class Investigation {
   void investigate(const Pairing& pairing, const Gains& gains) {
     const std::size_t before = best_.size();
     for (const FrequencySet& set : sets_) try_set(pairing, gains, set);
-    if (!best_.empty()) return;
+    if (!best_.empty()) return try_equal_parameters(pairing, gains);
     try_roundings(pairing, gains);
     if (best_.size() > before) return;
     bool positions = false;
@@ -218,6 +218,13 @@ class Investigation {
         try_positions(pairing, gains, set);
       }
     }
+  }
+
+  // Where one parameter explains the data, another may do as well: ramps with rounded ends have few shapes.
+  void try_equal_parameters(const Pairing& pairing, const Gains& gains) {
+    const Explanation& found = best_.front();
+    if (found.weight != 1 || found.mistakes.front() != "original length wrong" || !pairing.mistake.empty()) return;
+    try_fitted(pairing, gains, fit_parameters(meant_, measure_frequencies(dump_, pairing, gains, sample_)));
   }
 
   void try_roundings(const Pairing& pairing, const Gains& gains) {
@@ -307,7 +314,19 @@ class Investigation {
         name_differences(meant_, h);
       }
     }
+    try_fitted(pairing, gains, std::move(fitted));
+  }
+
+  void try_fitted(const Pairing& pairing, const Gains& gains, std::vector<RopeHypothesis> fitted) {
     for (RopeHypothesis& h : fitted) {
+      const auto same = [&](const Explanation& e) {
+        const RopeScaling& s = e.model.rope.scaling;
+        return !e.model.rope.bent && s.original_max_position_embeddings == h.scaling.original_max_position_embeddings &&
+               s.rope_theta == h.scaling.rope_theta && s.factor == h.scaling.factor &&
+               s.beta_slow == h.scaling.beta_slow && s.beta_fast == h.scaling.beta_fast &&
+               s.low_freq_factor == h.scaling.low_freq_factor && s.high_freq_factor == h.scaling.high_freq_factor;
+      };
+      if (std::any_of(best_.begin(), best_.end(), same)) continue;
       h.layout = pairing.read;
       std::vector<std::string> mistakes, details;
       name(mistakes, details, pairing.mistake, "");

@@ -193,6 +193,7 @@ class Patterns {
 
   // Runs that begin at 0 again and then follow the given positions.
   void restarted() {
+    if (!late()) return;
     bool any = false;
     for (std::size_t at = 0; at < rows_.size(); ++at) {
       const Row& r = rows_[at];

@@ -159,6 +159,20 @@ void finish(ProbeFinding& f, const VectorDump& dump, int threads) {
   }
 }
 
+// What to say of data that no account explains at every place.
+void name_partly(ProbeFinding& f) {
+  const double meant = f.meant->share_wrong(), left = f.found.share_wrong();
+  if (!f.mistake.empty() && left < 0.5 * meant) {
+    f.detail += fmt::format("{}{:.2g}% of the rows differ from that too", f.detail.empty() ? "" : "; ", 100 * left);
+  } else if (meant <= 0.5) {
+    f.mistake = "wrong at some places";
+    f.detail = fmt::format("{:.2g}% of the rows", 100 * meant);
+  } else {
+    f.mistake = unexplained;
+    f.detail.clear();
+  }
+}
+
 bool all_at_origin(const VectorDump& dump) {
   return std::all_of(dump.positions.begin(), dump.positions.end(), [](double p) { return p == 0; });
 }
@@ -246,10 +260,7 @@ ProbeFinding examine(const VectorDump& dump, const ProbeQuestion& question, int 
     f.meant = best->meant;
     f.mistake = best->best->mistake();
     f.detail = fmt::format("{}", fmt::join(best->best->details, "; "));
-    if (!f.explained && (f.mistake.empty() || f.found.share_wrong() > 0.5)) {
-      f.mistake = unexplained;
-      f.detail.clear();
-    }
+    if (!f.explained) name_partly(f);
     finish(f, dump, threads);
     if (f.explained) rule_out(f, dump, question, f.mistake.empty() ? *meant : f.model.rope, threads);
     if (!f.mistake.empty()) locate(f, dump, *f.meant);
