@@ -6,7 +6,8 @@ set -euo pipefail
 
 declare -A packages=(
   [build]="g++ cmake ninja-build libcli11-dev libfmt-dev nlohmann-json3-dev libxtensor-dev libxsimd-dev
-           libopenblas-dev libpcg-cpp-dev libutf8proc-dev libsentencepiece-dev doctest-dev"
+           libopenblas-dev libpcg-cpp-dev libutf8proc-dev libsentencepiece-dev zlib1g-dev
+           doctest-dev"
   [test]="python3 python3-numpy python3-matplotlib jq"
   [plot]="python3 python3-matplotlib jq"
   [benchmark]="libbenchmark-dev python3 python3-numpy"

@@ -17,6 +17,7 @@
 #include "experiments/rope_params.h"
 #include "poslab/core/element_type.h"
 #include "poslab/core/random.h"
+#include "poslab/model_configs/family.h"
 #include "poslab/model_configs/model_config.h"
 #include "poslab/probe/dump.h"
 #include "poslab/probe/hypothesis.h"
@@ -41,9 +42,12 @@ struct Params {
   bool detail = false;
 
   static void fields(auto& self, auto&& field) {
-    field("query_input", self.query_input, "queries before the turn, .npy [..., seq_len, head_dim]; absent: none");
+    field("query_input", self.query_input,
+          "queries before the rotation: FILE.npy, FILE.npz:NAME or FILE.safetensors:NAME, [..., seq_len, head_dim] or "
+          "[..., "
+          "seq_len, heads * head_dim]; absent: none");
     field("query_output", self.query_output, "the same queries after it; absent: none");
-    field("key_input", self.key_input, "keys before the turn; absent: none");
+    field("key_input", self.key_input, "keys before it; absent: none");
     field("key_output", self.key_output, "the same keys after it; absent: none");
     field("unit_vectors", self.unit_vectors,
           "turned unit vectors, .npy [seq_len, head_dim, head_dim], in place of queries and keys; absent: none");
@@ -52,7 +56,7 @@ struct Params {
     field("inv_freq", self.inv_freq,
           "the engine's frequencies, .npy [rotary_dim/2], in place of vectors; absent: none");
     field("positions_input", self.positions_input,
-          "positions, .npy [seq_len] or [batch, seq_len]; absent: 0, 1, 2, ...");
+          "positions, [seq_len] or [batch, seq_len]; absent: 0, 1, 2, ...");
     renamed_from(field, "positions");
     field("layout", self.layout, "which pairing is meant; absent: the model's, else either");
     RopeParams::fields(self.rope, field, help);
@@ -69,10 +73,28 @@ struct Params {
 
 bool anything_meant(const Params& p) { return p.layout || p.profile || to_record(p.rope) != to_record(RopeParams{}); }
 
+bool is_mla(const ModelConfig& config) { return config.family && config.family->hf.reading == RopeReading::mla; }
+
 struct Meant {
   ProbeQuestion question;
   std::vector<std::string> warnings;
 };
+
+// What the model adds to the meant parameters.
+void add_model(ProbeQuestion& question, const ModelConfig& config, std::int64_t width) {
+  for (const LayerPositions& layer : config.layers) {
+    if (layer.encoding == ModelEncoding::rope && !layer.layer_type.empty()) {
+      question.others.emplace_back(layer.layer_type, layer.rope);
+    }
+  }
+  if (!is_mla(config)) return;
+  for (RopeHypothesis& h : question.meant) {
+    // A whole head ends with the part that rotates.
+    if (width > h.scaling.head_dim) h.first_channel = width - h.rotary_dim();
+    // The code of these models reads neighbours and writes halves; others write where they read.
+    if (h.layout == RopeLayout::interleaved) h.also_written = RopeLayout::half;
+  }
+}
 
 // `width`: channels of the data's heads.
 Meant resolve_meant(const Params& p, std::int64_t width, double last_position) {
@@ -96,14 +118,7 @@ Meant resolve_meant(const Params& p, std::int64_t width, double last_position) {
     h.layout = l;
     meant.question.meant.push_back(h);
   }
-  if (p.rope.model) {
-    const ModelConfig config = load_model_config(*p.rope.model);
-    for (const LayerPositions& layer : config.layers) {
-      if (layer.encoding == ModelEncoding::rope && !layer.layer_type.empty()) {
-        meant.question.others.emplace_back(layer.layer_type, layer.rope);
-      }
-    }
-  }
+  if (p.rope.model) add_model(meant.question, load_model_config(*p.rope.model), width);
   return meant;
 }
 
@@ -202,6 +217,15 @@ Source find_source(const Params& p) {
                           : Source::demo;
 }
 
+// Of a head as the vectors hold it, where a flag or the model says; of an MLA model only a part of a head rotates.
+std::optional<std::int64_t> width_of_heads(const Params& p) {
+  if (p.rope.head_dim || !p.rope.model) return p.rope.head_dim;
+  const ModelConfig config = load_model_config(*p.rope.model);
+  if (is_mla(config)) return std::nullopt;
+  const LayerPositions& layer = layer_positions(config, p.rope.layer_type);
+  return layer.encoding == ModelEncoding::rope ? std::optional(layer.rope.head_dim) : std::nullopt;
+}
+
 RopeHypothesis nearest_layout(const Meant& meant, RopeLayout layout) {
   for (const RopeHypothesis& h : meant.question.meant) {
     if (h.layout == layout) return h;
@@ -280,6 +304,10 @@ ProbeReport run(const Params& p, const RunContext& context) {
   if (p.positions_input) positions = read_positions(*p.positions_input);
   if (source == Source::table) return report_table(p, positions, context.threads);
   Meant meant;
+  const std::optional<std::int64_t> head_dim = width_of_heads(p);
+  const auto load = [&](const std::string& input, const std::string& output) {
+    return load_vectors(input, output, positions, head_dim);
+  };
   const auto examine_one = [&](ProbedTensor tensor, LoadedVectors loaded) {
     const VectorDump& dump = loaded.dump;
     if (anything_meant(p)) {
@@ -287,7 +315,7 @@ ProbeReport run(const Params& p, const RunContext& context) {
     }
     meant.question.head_dim = dump.head_dim;
     for (const RopeHypothesis& h : meant.question.meant) {
-      if (h.scaling.head_dim != dump.head_dim) {
+      if (h.scaling.head_dim != dump.head_dim && h.first_channel == 0) {
         throw std::invalid_argument(
             fmt::format("[probe] the vectors have {} channels but head_dim is {}.", dump.head_dim, h.scaling.head_dim));
       }
@@ -297,8 +325,8 @@ ProbeReport run(const Params& p, const RunContext& context) {
   if (source == Source::units) {
     examine_one(ProbedTensor::query, load_unit_vectors(*p.unit_vectors, positions));
   } else {
-    if (p.query_input) examine_one(ProbedTensor::query, load_vectors(*p.query_input, *p.query_output, positions));
-    if (p.key_input) examine_one(ProbedTensor::key, load_vectors(*p.key_input, *p.key_output, positions));
+    if (p.query_input) examine_one(ProbedTensor::query, load(*p.query_input, *p.query_output));
+    if (p.key_input) examine_one(ProbedTensor::key, load(*p.key_input, *p.key_output));
   }
   return report_probe(std::move(probed), !meant.question.meant.empty(), false, p.detail, std::move(meant.warnings));
 }

@@ -190,7 +190,7 @@ std::string outcome_text(const ProbeSummary& s, bool meant) {
   if (s.verdict == ProbeVerdict::match) {
     return fmt::format("{}: {}.\nEvery place lies within what that rounding allows; {:.1e} of the data is left.\n",
                        meant ? "The engine does what was meant" : "One implementation explains the data",
-                       parameters_text(s), s.residual);
+                       parameters_text(s) + (s.detail ? ", " + *s.detail : ""), s.residual);
   }
   if (s.verdict == ProbeVerdict::undecided && !s.explained) {
     return "Every position is 0, where no implementation rotates anything: these data say nothing. Dump positions 1, "

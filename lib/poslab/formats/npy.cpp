@@ -50,15 +50,25 @@ class File {
     }
     size_ = status.st_size;
   }
+  File(std::string name, std::span<const std::byte> bytes)
+      : path_(std::move(name)), bytes_(bytes), size_(static_cast<std::int64_t>(bytes.size())) {}
   File(const File&) = delete;
   File& operator=(const File&) = delete;
-  ~File() { ::close(fd_); }
+  ~File() {
+    if (fd_ >= 0) ::close(fd_);
+  }
 
   const std::string& path() const { return path_; }
   std::int64_t size() const { return size_; }
 
   // The next `count` bytes.
   void read(char* out, std::size_t count) {
+    if (fd_ < 0) {
+      if (count > bytes_.size()) fail(path_, "is truncated");
+      std::memcpy(out, bytes_.data(), count);
+      bytes_ = bytes_.subspan(count);
+      return;
+    }
     while (count > 0) {
       const ssize_t got = ::read(fd_, out, count);
       if (got < 0 && errno == EINTR) continue;
@@ -71,7 +81,8 @@ class File {
 
  private:
   std::string path_;
-  int fd_;
+  int fd_ = -1;
+  std::span<const std::byte> bytes_;  // where there is no file descriptor
   std::int64_t size_ = 0;
 };
 
@@ -352,8 +363,7 @@ void read_data(File& file, const Layout& layout, std::span<Out> out) {
 }
 
 template <class Out>
-NpyArray<Out> read(const std::string& path) {
-  File file(path);
+NpyArray<Out> read(File file) {
   const Layout layout = read_layout(file);
   NpyArray<Out> array{layout.shape, std::vector<Out>(static_cast<std::size_t>(layout.count))};
   read_data<Out>(file, layout, array.values);
@@ -362,8 +372,11 @@ NpyArray<Out> read(const std::string& path) {
 
 }  // namespace
 
-NpyArray<double> read_npy(const std::string& path) { return read<double>(path); }
-NpyArray<std::int64_t> read_npy_integers(const std::string& path) { return read<std::int64_t>(path); }
+NpyArray<double> read_npy(const std::string& path) { return read<double>(File(path)); }
+NpyArray<double> read_npy_bytes(const std::string& name, std::span<const std::byte> bytes) {
+  return read<double>(File(name, bytes));
+}
+NpyArray<std::int64_t> read_npy_integers(const std::string& path) { return read<std::int64_t>(File(path)); }
 
 Tensor<double, 2> read_npy_matrix(const std::string& path) {
   File file(path);

@@ -2,6 +2,7 @@
 // unchecked where a user needs a sentence.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -25,6 +26,8 @@ struct NpyArray {
 
 // As doubles; integers beyond 2^53 that a double cannot hold are refused.
 NpyArray<double> read_npy(const std::string& path);
+// The same of bytes in memory; `name` stands in errors.
+NpyArray<double> read_npy_bytes(const std::string& name, std::span<const std::byte> bytes);
 // Integers and bools only, exactly; those beyond 2^63 - 1 are refused.
 NpyArray<std::int64_t> read_npy_integers(const std::string& path);
 

@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "poslab/formats/array_file.h"
+
 namespace poslab {
 namespace {
 
@@ -31,7 +33,7 @@ std::string index_text(std::size_t flat, const Shape& shape) {
 }
 
 NpyArray<double> read_finite(const std::string& path) {
-  NpyArray<double> array = read_npy(path);
+  NpyArray<double> array = read_array(path);
   if (array.values.empty()) refuse("{} holds no values ({}).", path, shape_text(array.shape));
   const auto bad = std::find_if(array.values.begin(), array.values.end(), [](double v) { return !std::isfinite(v); });
   if (bad != array.values.end()) {
@@ -51,20 +53,29 @@ std::vector<std::int64_t> strides_of(const Shape& shape) {
   return strides;
 }
 
-// Strides of `shape` seen as `full`: 0 along axes that it repeats. Absent where numpy would not broadcast.
-std::optional<std::vector<std::int64_t>> broadcast_strides(const Shape& shape, const Shape& full) {
+// How an array of another shape is read as one of the full shape: index / ratio * stride along each axis.
+struct View {
+  std::vector<std::int64_t> strides, ratios;
+};
+
+// As numpy broadcasts; heads may also repeat, each for as many neighbours (grouped keys). Absent where neither fits.
+std::optional<View> view_as(const Shape& shape, const Shape& full) {
   if (shape.size() > full.size()) return std::nullopt;
   const auto own = strides_of(shape);
-  std::vector<std::int64_t> strides(full.size(), 0);
+  View view{std::vector<std::int64_t>(full.size(), 0), std::vector<std::int64_t>(full.size(), 1)};
   const std::size_t shift = full.size() - shape.size();
   for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-    if (shape[axis] == full[axis + shift]) {
-      strides[axis + shift] = own[axis];
+    const std::size_t to = axis + shift;
+    if (shape[axis] == full[to]) {
+      view.strides[to] = own[axis];
+    } else if (shape[axis] > 1 && full[to] % shape[axis] == 0 && to + 1 < full.size() && full.size() >= 3) {
+      view.strides[to] = own[axis];
+      view.ratios[to] = full[to] / shape[axis];
     } else if (shape[axis] != 1) {
       return std::nullopt;
     }
   }
-  return strides;
+  return view;
 }
 
 struct Axes {
@@ -96,10 +107,12 @@ Axes find_axes(const Shape& shape, std::size_t last, const std::optional<NpyArra
 }
 
 // Where the rows of every place begin: places by batch and position, then the vectors of all other axes.
-void lay_out(LoadedVectors& loaded, Axes axes, const std::vector<std::int64_t>& input_strides,
-             const std::optional<NpyArray<double>>& positions) {
+void lay_out(LoadedVectors& loaded, Axes axes, const View& view, const std::optional<NpyArray<double>>& positions) {
   const Shape& shape = loaded.output.shape;
   const auto output_strides = strides_of(shape);
+  const auto input_at = [&](std::size_t axis, std::int64_t index) {
+    return index / view.ratios[axis] * view.strides[axis];
+  };
   VectorDump& dump = loaded.dump;
   dump.head_dim = shape.back();
   std::vector<std::size_t> others;
@@ -116,16 +129,16 @@ void lay_out(LoadedVectors& loaded, Axes axes, const std::vector<std::int64_t>& 
     for (std::int64_t s = 0; s < places; ++s) {
       dump.positions.push_back(positions ? positions->values[shared ? s : b * places + s] : static_cast<double>(s));
       for (std::int64_t v = 0; v < dump.n_vectors; ++v) {
-        std::int64_t in = s * input_strides[axes.place], out = s * output_strides[axes.place];
+        std::int64_t in = input_at(axes.place, s), out = s * output_strides[axes.place];
         if (axes.batch) {
-          in += b * input_strides[*axes.batch];
+          in += input_at(*axes.batch, b);
           out += b * output_strides[*axes.batch];
         }
         std::int64_t rest = v;
         for (std::size_t k = others.size(); k-- > 0;) {
           const std::int64_t index = rest % shape[others[k]];
           rest /= shape[others[k]];
-          in += index * input_strides[others[k]];
+          in += input_at(others[k], index);
           out += index * output_strides[others[k]];
         }
         dump.input_rows.push_back(in);
@@ -144,6 +157,12 @@ void check_head_dim(std::int64_t head_dim, const std::string& path) {
   }
 }
 
+void split_heads(Shape& shape, std::int64_t head_dim) {
+  const std::int64_t heads = shape.back() / head_dim;
+  shape.back() = heads;
+  shape.push_back(head_dim);
+}
+
 // A single vector is one place.
 void add_place_axis(Shape& shape, std::size_t before_last, const std::optional<NpyArray<double>>& positions,
                     const std::string& path) {
@@ -158,6 +177,7 @@ void add_place_axis(Shape& shape, std::size_t before_last, const std::optional<N
 NpyArray<double> read_positions(const std::string& path) {
   NpyArray<double> positions = read_finite(path);
   if (positions.shape.empty()) positions.shape = {1};
+  while (positions.shape.size() > 2 && positions.shape.front() == 1) positions.shape.erase(positions.shape.begin());
   if (positions.shape.size() > 2) {
     refuse("{} must be [places] or [batch, places] but is {}.", path, shape_text(positions.shape));
   }
@@ -169,18 +189,32 @@ NpyArray<double> read_positions(const std::string& path) {
 }
 
 LoadedVectors load_vectors(const std::string& input_path, const std::string& output_path,
-                           const std::optional<NpyArray<double>>& positions) {
+                           const std::optional<NpyArray<double>>& positions, std::optional<std::int64_t> head_dim) {
   LoadedVectors loaded{read_finite(input_path), read_finite(output_path), {}};
   Shape& shape = loaded.output.shape;
   if (shape.empty()) refuse("{} is a single value, not vectors.", output_path);
+  // All heads of a token side by side: [..., places, heads * head_dim].
+  const bool side_by_side = head_dim && shape.back() > *head_dim && shape.back() % *head_dim == 0;
   add_place_axis(shape, 1, positions, output_path);
+  if (side_by_side) {
+    split_heads(shape, *head_dim);
+    if (!loaded.input.shape.empty() && loaded.input.shape.back() % *head_dim == 0) {
+      split_heads(loaded.input.shape, *head_dim);
+    }
+  }
   check_head_dim(shape.back(), output_path);
-  const auto input_strides = broadcast_strides(loaded.input.shape, shape);
-  if (!input_strides || input_strides->back() == 0) {
+  const auto view = view_as(loaded.input.shape, shape);
+  if (!view || view->strides.back() == 0) {
     refuse("{} is {} and {} is {}; they must have the same shape, or the input one that is repeated over the output's.",
            input_path, shape_text(loaded.input.shape), output_path, shape_text(shape));
   }
-  lay_out(loaded, find_axes(shape, shape.size() - 2, positions, output_path), *input_strides, positions);
+  const std::size_t last = shape.size() - (side_by_side ? 3 : 2);
+  const Axes axes = find_axes(shape, last, positions, output_path);
+  if (view->ratios[axes.place] != 1) {
+    refuse("{} is {} and {} is {}: they disagree on the number of places.", input_path, shape_text(loaded.input.shape),
+           output_path, shape_text(shape));
+  }
+  lay_out(loaded, axes, *view, positions);
   return loaded;
 }
 
@@ -196,8 +230,7 @@ LoadedVectors load_unit_vectors(const std::string& path, const std::optional<Npy
   loaded.input.shape = {head_dim, head_dim};
   loaded.input.values.resize(static_cast<std::size_t>(head_dim * head_dim));
   for (std::int64_t i = 0; i < head_dim; ++i) loaded.input.values[i * (head_dim + 1)] = 1;
-  lay_out(loaded, find_axes(shape, shape.size() - 3, positions, path), *broadcast_strides(loaded.input.shape, shape),
-          positions);
+  lay_out(loaded, find_axes(shape, shape.size() - 3, positions, path), *view_as(loaded.input.shape, shape), positions);
   return loaded;
 }
 

@@ -12,7 +12,7 @@
 
 namespace poslab {
 
-// Positions out of a .npy, [places] or [batch, places].
+// Positions, [places], [batch, places] or [1, ..., 1, places].
 NpyArray<double> read_positions(const std::string& path);
 
 // Vectors before and after; `dump` points into the arrays.
@@ -21,12 +21,15 @@ struct LoadedVectors {
   VectorDump dump;
 };
 
-// output: [..., places, ..., head_dim]; input: the same shape, or one that numpy would broadcast to it. The axis of the
-// places is the one before the last, unless only another has as many entries as there are positions. Without positions
-// they are 0, 1, 2, ... Throws std::invalid_argument "[probe] ..." for shapes that do not fit each other, an odd
-// head_dim, and values that are not finite, saying where.
+// output: [..., places, ..., head_dim], or with a head_dim also [..., places, heads * head_dim]; input: the same shape,
+// one that numpy would broadcast to it, or fewer heads, each repeated for its neighbours (grouped keys). The axis of
+// the places is the one before the last, or before the heads; another where only that has as many entries as there are
+// positions. The first of four axes counts batch rows. Without positions they are 0, 1, 2, ... Paths are read_array's.
+// Throws std::invalid_argument "[probe] ..." for shapes that do not fit each other, an odd head_dim, and values that
+// are not finite, saying where.
 LoadedVectors load_vectors(const std::string& input_path, const std::string& output_path,
-                           const std::optional<NpyArray<double>>& positions);
+                           const std::optional<NpyArray<double>>& positions,
+                           std::optional<std::int64_t> head_dim = std::nullopt);
 
 // Turned unit vectors, [..., places, head_dim, head_dim] or without places: entry [s, j] is unit vector j after its
 // turn.

@@ -32,13 +32,23 @@ class Investigation {
         question_(question),
         threads_(threads),
         whole_(all_rows(dump)),
-        sample_(sample_rows(dump)) {}
+        sample_(sample_rows(dump)),
+        meant_pairing_(make_model(meant).pairing) {}
 
   Explained run() {
     Explained out;
-    const EngineModel model = make_model(meant_);
+    EngineModel model = make_model(meant_);
     out.meant = judge_meant(dump_, model, question_, whole_, threads_);
     Explanation as_meant{model, {}, {}, {}, 0, out.meant};
+    if (!as_meant.fits() && meant_.also_written) {
+      as_meant.model.pairing.write = *meant_.also_written;
+      Judgement other = judge_meant(dump_, as_meant.model, question_, whole_, threads_);
+      if (other.residual < out.meant.residual) {
+        as_meant.judgement = out.meant = std::move(other);
+        meant_pairing_ = as_meant.model.pairing;
+        model = as_meant.model;
+      }
+    }
     if (as_meant.fits()) return finish(std::move(out), std::move(as_meant));
     nearest_ = as_meant;
     nearest_.judgement = judge_meant(dump_, model, question_, sample_, threads_);
@@ -75,7 +85,7 @@ class Investigation {
 
   std::vector<std::pair<Pairing, Gains>> likely_pairings() const {
     std::vector<std::pair<Pairing, Gains>> all;
-    std::vector<Pairing> pairings = known_pairings(meant_.layout, meant_.rotary_dim(), question_.head_dim);
+    std::vector<Pairing> pairings = known_pairings(meant_pairing_, question_.head_dim);
     std::vector<std::int64_t> widths = {meant_.rotary_dim()};
     for (const FrequencySet& set : sets_) {
       if (std::find(widths.begin(), widths.end(), set.rope.rotary_dim()) != widths.end()) continue;
@@ -395,6 +405,7 @@ class Investigation {
   const ProbeQuestion& question_;
   int threads_;
   Selection whole_, sample_;
+  Pairing meant_pairing_;
   std::vector<FrequencySet> sets_;
   std::vector<NamedMistake> named_;
   std::vector<Explanation> best_;

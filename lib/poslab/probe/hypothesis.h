@@ -16,6 +16,8 @@ namespace poslab {
 
 struct RopeHypothesis {
   RopeLayout layout = RopeLayout::half;
+  std::int64_t first_channel = 0;          // of the block that rotates
+  std::optional<RopeLayout> also_written;  // another layout in which the output may rightly stand
   RopeScaling scaling;
   std::optional<std::int64_t> seq_len;  // what a length-dependent scaling looked at
   RopeFrequencies frequencies;          // [rotary_dim / 2]; those of `scaling`, unless `bent`

@@ -153,6 +153,7 @@ EngineModel make_model(const RopeHypothesis& rope) {
   EngineModel model;
   model.rope = rope;
   model.pairing = plain_pairing(rope.layout, rope.rotary_dim());
+  model.pairing.first_channel = rope.first_channel;
   model.cos_gain = model.sin_gain = rope.frequencies.attention_factor;
   return model;
 }

@@ -67,9 +67,8 @@ Pairing plain_pairing(RopeLayout layout, std::int64_t rotary_dim) {
   return p;
 }
 
-std::vector<Pairing> known_pairings(RopeLayout layout, std::int64_t rotary_dim, std::int64_t head_dim) {
-  const RopeLayout other = layout == RopeLayout::half ? RopeLayout::interleaved : RopeLayout::half;
-  const Pairing meant = plain_pairing(layout, rotary_dim);
+std::vector<Pairing> known_pairings(const Pairing& meant, std::int64_t head_dim) {
+  const RopeLayout other = meant.read == RopeLayout::half ? RopeLayout::interleaved : RopeLayout::half;
   std::vector<Pairing> all = {meant};
   const auto add = [&](std::string mistake, auto&& change) {
     Pairing p = meant;
@@ -86,8 +85,12 @@ std::vector<Pairing> known_pairings(RopeLayout layout, std::int64_t rotary_dim, 
   add("table of the other layout", [&](Pairing& p) { p.table = other; });
   add("written in the other layout", [&](Pairing& p) { p.write = other; });
   add("read in the other layout", [&](Pairing& p) { p.read = p.table = other; });
-  if (rotary_dim < head_dim) {
-    add("last channels rotated", [&](Pairing& p) { p.first_channel = head_dim - rotary_dim; });
+  const std::int64_t last = head_dim - meant.rotary_dim;
+  if (meant.first_channel != last) {
+    add("last channels rotated", [&](Pairing& p) { p.first_channel = last; });
+  }
+  if (meant.first_channel != 0) {
+    add("first channels rotated", [](Pairing& p) { p.first_channel = 0; });
   }
   return all;
 }

@@ -55,6 +55,6 @@ struct Pairing {
 Pairing plain_pairing(RopeLayout layout, std::int64_t rotary_dim);
 
 // What was meant, then what engines do in its place, each with its name.
-std::vector<Pairing> known_pairings(RopeLayout layout, std::int64_t rotary_dim, std::int64_t head_dim);
+std::vector<Pairing> known_pairings(const Pairing& meant, std::int64_t head_dim);
 
 }  // namespace poslab

@@ -52,7 +52,7 @@ EngineModel with_rope(const EngineModel& model, const RopeHypothesis& rope) {
   out.rope.profile = model.rope.profile;
   out.frequency_error.clear();
   if (rope.layout != model.pairing.read || rope.rotary_dim() != model.pairing.rotary_dim) {
-    out.pairing = plain_pairing(rope.layout, rope.rotary_dim());
+    out.pairing = make_model(rope).pairing;
   }
   out.cos_gain = out.sin_gain = rope.frequencies.attention_factor;
   return out;
@@ -261,6 +261,10 @@ ProbeFinding examine(const VectorDump& dump, const ProbeQuestion& question, int 
     f.mistake = best->best->mistake();
     f.detail = fmt::format("{}", fmt::join(best->best->details, "; "));
     if (!f.explained) name_partly(f);
+    if (f.mistake.empty() && f.model.pairing.write != f.model.pairing.read) {
+      f.detail =
+          fmt::format("read as {} pairs, written as {}", to_word(f.model.pairing.read), to_word(f.model.pairing.write));
+    }
     finish(f, dump, threads);
     if (f.explained) rule_out(f, dump, question, f.mistake.empty() ? *meant : f.model.rope, threads);
     if (!f.mistake.empty()) locate(f, dump, *f.meant);
