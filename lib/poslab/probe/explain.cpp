@@ -89,6 +89,7 @@ class Investigation {
     std::vector<std::int64_t> widths = {meant_.rotary_dim()};
     for (const FrequencySet& set : sets_) {
       if (std::find(widths.begin(), widths.end(), set.rope.rotary_dim()) != widths.end()) continue;
+      if (set.rope.rotary_dim() > dump_.head_dim) continue;
       widths.push_back(set.rope.rotary_dim());
       pairings.push_back(plain_pairing(meant_.layout, widths.back()));
     }
@@ -216,7 +217,13 @@ class Investigation {
     for (const FrequencySet& set : sets_) try_set(pairing, gains, set);
     if (!best_.empty()) return try_equal_parameters(pairing, gains);
     try_roundings(pairing, gains);
-    if (best_.size() > before) return;
+    if (best_.size() > before) {
+      // Slow pairs that stand still may hide below a coarse rounding.
+      if (meant_.rotary_dim() == pairing.rotary_dim && pairing.own_table()) {
+        try_some_pairs(pairing, gains, measure_frequencies(dump_, pairing, gains, sample_));
+      }
+      return;
+    }
     bool positions = false;
     if (meant_.rotary_dim() == pairing.rotary_dim) positions = try_positions(pairing, gains, sets_.front());
     if (pairing.own_table()) {

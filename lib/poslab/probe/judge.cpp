@@ -209,6 +209,12 @@ Judgement judge(const VectorDump& dump, const EngineModel& model, Tolerance tole
   j.row_error.resize(j.row_ratio.size());
   j.place_ratio.resize(places * n);
   j.place_error.resize(places * n);
+  if (model.pairing.first_channel + model.pairing.rotary_dim > dump.head_dim) {
+    j.worst = std::numeric_limits<double>::infinity();  // more channels than there are
+    std::fill(j.row_ratio.begin(), j.row_ratio.end(), std::numeric_limits<float>::infinity());
+    j.residual = 1;
+    return j;
+  }
   Judge work(dump, model, tolerance, j);
   constexpr std::size_t chunk = 32;
   std::vector<Part> parts((places + chunk - 1) / chunk);

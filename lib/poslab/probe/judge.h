@@ -57,7 +57,7 @@ struct Judgement {
   double share_wrong() const;  // of rows
 };
 
-// Results do not depend on `threads`.
+// A model of more channels than the dump has fits nowhere. Results do not depend on `threads`.
 Judgement judge(const VectorDump& dump, const EngineModel& model, Tolerance tolerance, Selection rows, int threads);
 
 // What rounding of the output is nobody's mistake: a coarse storage of vectors, but not of tables.

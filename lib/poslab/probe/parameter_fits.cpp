@@ -139,8 +139,21 @@ class Fits {
       }
     }
     if (least > 1) return;
+    best = plainest(p, s, best);
     p.set(s, best);
     keep(s, {"another " + p.name}, difference(p, best, meant));
+  }
+
+  // The number with the fewest digits that does as well.
+  double plainest(const Parameter& p, RopeScaling s, double found) const {
+    const double magnitude = std::floor(std::log10(std::abs(found)));
+    for (int digits = 1; digits <= 6; ++digits) {
+      const double step = std::pow(10.0, magnitude - digits + 1);
+      const double rounded = std::round(found / step) * step;
+      p.set(s, rounded);
+      if (distance(s) <= 1) return rounded;
+    }
+    return found;
   }
 
   void two(const Parameter& a, const Parameter& b) {

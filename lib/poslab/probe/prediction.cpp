@@ -74,7 +74,7 @@ Prediction::Prediction(const EngineModel& model, Tolerance tolerance, DType stor
   const NumericProfile profile = numeric_profile(model.rope.profile);
   if (is_coarse(profile.table)) table_ = profile.table;
   // Values rotated in a coarse type would have been stored as such.
-  if (is_coarse(profile.rotation) && is_coarse(stored_as)) rotation_ = profile.rotation;
+  if (is_coarse(profile.rotation) && is_coarse(stored_as)) rotation_ = stored_as;
   units_.assign(n, is_double(profile)                          ? 1e-7
                    : profile.frequency == FrequencyMethod::f32 ? 5
                    : profile.product == DType::f32             ? 2
