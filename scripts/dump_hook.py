@@ -6,7 +6,7 @@
         model(**inputs)                   # or model.generate(...): the first pass counts
 
     poslab probe --query-input dump.npz:q_in --query-output dump.npz:q_out --key-input dump.npz:k_in \\
-      --key-output dump.npz:k_out --positions dump.npz:positions --model PATH_OF_THE_MODEL
+      --key-output dump.npz:k_out --positions-input dump.npz:positions --model PATH_OF_THE_MODEL
 
 For the time of the block the `apply_rotary_pos_emb` of the model's own module is wrapped; `layer` counts its calls,
 which are the layers that rotate, from 0. Positions are those that the model's rotary embedding was asked for.
