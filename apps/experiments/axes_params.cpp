@@ -14,8 +14,10 @@ template <class... Args>
   throw std::invalid_argument("[multi_axis] " + fmt::format(text, std::forward<Args>(args)...));
 }
 
-std::vector<std::int64_t> sections_of(const AxesParams& p, const MultiAxisForm& form, std::int64_t n_pairs) {
+std::vector<std::int64_t> sections_of(const AxesParams& p, const MultiAxisForm& form, const ResolvedRope& rope) {
+  const std::int64_t n_pairs = rope.scaling.rotary_dim / 2;
   if (p.mrope_section) return *p.mrope_section;
+  if (!rope.mrope_section.empty()) return rope.mrope_section;
   constexpr std::int64_t usual_pairs = 64;
   if (form.usual_sections.empty() || n_pairs == usual_pairs) return form.usual_sections;
   refuse("{} needs mrope_section, pairs for each of {} whose sum is rotary_dim / 2 = {}.", form.word, axis_names(form),
@@ -47,7 +49,7 @@ ResolvedAxes resolve_axes(const AxesParams& p, const RopeParams& rope_params, co
   const bool text_model = !form->section_axes.empty();
   ResolvedAxes r{.settings = {.form = form}};
   r.settings.rotary_dim = rope.scaling.rotary_dim;
-  r.settings.sections = sections_of(p, *form.operator->(), rope.scaling.rotary_dim / 2);
+  r.settings.sections = sections_of(p, *form.operator->(), rope);
   r.settings.mixed_angle = p.mixed_angle.value_or(0);
   if (p.mixed_angle && form.word() != "mixed_vit") refuse("mixed_angle belongs to mixed_vit, not to {}.", form.word());
   if (text_model) {

@@ -28,7 +28,8 @@ struct AxesParams {
           "which pairs read time, height and width, and how fast they rotate; absent: one axis");
     field(
         "mrope_section", self.mrope_section,
-        "mrope forms: pairs for each axis, in sum rotary_dim / 2; absent: those of its best known model, for 64 pairs",
+        "mrope forms: pairs for each axis, in sum rotary_dim / 2; absent: the model's, else for 64 pairs those of the "
+        "form's best known model",
         "pairs");
     field("mixed_angle", self.mixed_angle, "mixed_vit: direction of the first half of the pairs; absent: 0", "radians");
     field("segments", self.segments,

@@ -33,6 +33,8 @@ struct Summary {
   std::optional<double> rope_theta;
   std::optional<RopeType> rope_type;
   std::optional<double> factor, attention_factor, softmax_multiplier;
+  std::optional<std::string> multi_axis;
+  std::optional<std::vector<std::int64_t>> mrope_section;
   std::optional<std::int64_t> trained_length, max_position_embeddings, table_limit;
   std::vector<std::string> weights, dtypes;
   std::optional<std::int64_t> parameters;
@@ -50,6 +52,8 @@ struct Summary {
     field("factor", self.factor, "RoPE: by how much");
     field("attention_factor", self.attention_factor, "RoPE: multiplies cos and sin, so scores carry its square");
     field("softmax_multiplier", self.softmax_multiplier, "RoPE: multiplies the softmax scale (MLA models)");
+    field("multi_axis", self.multi_axis, "RoPE: which pairs read which axis of the positions");
+    field("mrope_section", self.mrope_section, "RoPE: pairs for each of these axes", "pairs");
     field("trained_length", self.trained_length, "positions seen in pre-training, as far as the config says", "tokens");
     field("max_position_embeddings", self.max_position_embeddings, "length the config promises", "tokens");
     field("table_limit", self.table_limit, "learned table: positions from here on have no row", "tokens");
@@ -93,10 +97,22 @@ std::string describe_rope(const LayerPositions& layer, double attention_factor) 
   return text + ".";
 }
 
+// Positions on several axes, in pairs for each.
+std::string describe_axes(const LayerPositions& layer) {
+  if (layer.mrope_section.empty()) return "";
+  std::int64_t sum = 0;
+  for (const std::int64_t section : layer.mrope_section) sum += section;
+  std::string text =
+      fmt::format("\nPositions have {} axes: sections of {} pairs, in sum {} of {}", layer.mrope_section.size(),
+                  fmt::join(layer.mrope_section, ", "), sum, layer.rope.rotary_dim / 2);
+  if (!layer.multi_axis) return text + ".";
+  return text + fmt::format(" ({}: {}).", layer.multi_axis->word(), (*layer.multi_axis)->sentence);
+}
+
 std::string describe_layer(const LayerPositions& layer, const ModelConfig& config) {
   const std::string who = layer.layer_type.empty() ? "" : layer.layer_type + ": ";
   if (layer.encoding == ModelEncoding::rope) {
-    return describe_rope(layer, rope_frequencies(layer.rope).attention_factor);
+    return describe_rope(layer, rope_frequencies(layer.rope).attention_factor) + describe_axes(layer);
   }
   if (layer.encoding->learns_input()) {
     return who + fmt::format(
@@ -173,6 +189,8 @@ TypedReport<Summary, Row> run(const Params& p, const RunContext&) {
       s.factor = first.rope.factor;
       s.attention_factor = rope_frequencies(first.rope).attention_factor;
       s.softmax_multiplier = first.softmax_multiplier;
+      if (first.multi_axis) s.multi_axis = first.multi_axis->word();
+      if (!first.mrope_section.empty()) s.mrope_section = first.mrope_section;
     }
     for (const LayerPositions& layer : config->layers) {
       std::optional<std::string> type;

@@ -229,6 +229,7 @@ ResolvedRope resolve_rope(const RopeParams& p, const RopeFallbacks& fallbacks, s
     }
     r.scaling = layer.rope;
     r.layout = layer.layout;
+    r.mrope_section = layer.mrope_section;
     r.softmax_multiplier = layer.softmax_multiplier;
     r.warnings = config.warnings;
     r.layer_type = layer.layer_type;

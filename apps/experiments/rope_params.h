@@ -51,13 +51,14 @@ struct RopeFallbacks {
 
 struct ResolvedRope {
   RopeScaling scaling;
-  double trained_theta = 10000;         // the model's base, else the base in effect
-  std::string layer_type;               // the model's set, empty where it has one kind of layer
-  std::optional<RopeLayout> layout;     // the model's
-  double softmax_multiplier = 1;        // of q.k beside 1/sqrt(d), in MLA models
-  std::optional<std::int64_t> seq_len;  // what length-dependent scalings look at; absent: the model as loaded
-  std::int64_t target_length = 0;       // tokens: seq_len, else what the parameters reach; 0 where nothing says
-  std::vector<std::string> warnings;    // one sentence each
+  double trained_theta = 10000;             // the model's base, else the base in effect
+  std::string layer_type;                   // the model's set, empty where it has one kind of layer
+  std::optional<RopeLayout> layout;         // the model's
+  std::vector<std::int64_t> mrope_section;  // the model's, empty where it has none
+  double softmax_multiplier = 1;            // of q.k beside 1/sqrt(d), in MLA models
+  std::optional<std::int64_t> seq_len;      // what length-dependent scalings look at; absent: the model as loaded
+  std::int64_t target_length = 0;           // tokens: seq_len, else what the parameters reach; 0 where nothing says
+  std::vector<std::string> warnings;        // one sentence each
 };
 
 // The parameters lack something that this rope_type needs; a sweep over all types leaves it out.

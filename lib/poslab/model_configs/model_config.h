@@ -9,6 +9,7 @@
 
 #include "poslab/core/fields.h"
 #include "poslab/methods/list.h"
+#include "poslab/rope/multi_axis.h"
 #include "poslab/rope/rope.h"
 #include "poslab/rope/scaling.h"
 
@@ -52,10 +53,12 @@ struct ConfigFact {
 struct LayerPositions {
   std::string layer_type;  // "full_attention", "sliding_attention", ...; empty where the model has one kind only
   ModelEncoding encoding = ModelEncoding::rope;
-  RopeLayout layout = RopeLayout::half;  // with rope
-  RopeScaling rope;                      // with rope: everything resolved, factor and original length included
-  double softmax_multiplier = 1;         // of q.k beside 1/sqrt(d): g(factor, mscale_all_dim)^2 in MLA models
-  std::vector<ConfigFact> facts;         // in reading order
+  RopeLayout layout = RopeLayout::half;     // with rope
+  RopeScaling rope;                         // with rope: everything resolved, factor and original length included
+  std::vector<std::int64_t> mrope_section;  // pairs for each axis of positions, as the config has them
+  std::optional<MultiAxis> multi_axis;      // which pairs read which axis, where the config says
+  double softmax_multiplier = 1;            // of q.k beside 1/sqrt(d): g(factor, mscale_all_dim)^2 in MLA models
+  std::vector<ConfigFact> facts;            // in reading order
 
   void add(std::string name, std::string value, std::string source) {
     facts.push_back({std::move(name), std::move(value), std::move(source)});

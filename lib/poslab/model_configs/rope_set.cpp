@@ -105,7 +105,8 @@ void RopeSetReader::check_keys(const RopeSet& set, RopeType type) {
     if (is_one_of(key, {"rope_type", "type", "rope_theta", "partial_rotary_factor"}) || type->has_key(key) ||
         is_own_key(key))
       continue;
-    if (key == "attn_factor") continue;  // has a line of its own
+    if (key == "attn_factor") continue;                                  // has a line of its own
+    if (key == "mrope_section" || key == "mrope_interleaved") continue;  // read_sections
     if (class_->reading == RopeReading::mla && key == "mscale_all_dim") continue;
     if (class_->reading == RopeReading::hunyuan && key == "alpha" && type->config.with_alpha) continue;
     ignore(given.source);
@@ -178,6 +179,7 @@ LayerPositions RopeSetReader::resolve(std::string_view layer_type, RopeSet set, 
   }
   read_alpha(set, rope);
   add_facts(layer, set, from, frequencies_of(rope).attention_factor);
+  read_sections(layer, set);
   return layer;
 }
 

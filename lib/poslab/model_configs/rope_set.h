@@ -82,6 +82,8 @@ class RopeSetReader {
   void read_alpha(const RopeSet& set, RopeScaling& rope);
   RopeFrequencies frequencies_of(const RopeScaling& rope) const;
   static std::string attention_factor_rule(const RopeScaling& rope);
+  // mrope_section, and the form that deals the pairs out. Sections that do not fit are a warning.
+  void read_sections(LayerPositions& layer, const RopeSet& set);
   void add_facts(LayerPositions& layer, const RopeSet& set, const Origins& from, double attention_factor) const;
 
   ConfigText& text_;

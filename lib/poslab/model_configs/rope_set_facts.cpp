@@ -69,7 +69,7 @@ void RopeSetReader::add_facts(LayerPositions& layer, const RopeSet& set, const O
           rope);
     }
   }
-  for (std::string_view key : {"mrope_section", "short_mscale", "long_mscale", "llama_4_scaling_beta"}) {
+  for (std::string_view key : {"short_mscale", "long_mscale", "llama_4_scaling_beta"}) {
     if (const Given* g = find(set, key); g && is_own_key(key)) add_key(key, shown(g->value), "");
   }
 

@@ -133,3 +133,27 @@ TEST_CASE("inspect: weights that are no more than a pickle are named, not read")
   CHECK(any_has(ran.summary<std::vector<std::string>>("warnings"), "are a PyTorch pickle, which is not read."));
   CHECK(ran.summary_is_null("parameters"));
 }
+
+TEST_CASE("inspect: sections of positions on several axes, and a sum that does not fit") {
+  const Scratch scratch;
+  const auto inspected = [&](const std::string& sections) {
+    return run_experiment(
+        "inspect", {{"model", scratch.file(R"({"model_type": "qwen3_vl_text", "hidden_size": 4096, "head_dim": 128,
+          "num_attention_heads": 32, "max_position_embeddings": 4096, "rope_scaling": {"rope_type": "default",
+          "mrope_interleaved": true, "mrope_section": )" +
+                                               sections + "}}",
+                                           "config.json")}});
+  };
+  const RanExperiment whole = inspected("[24, 20, 20]");
+  CHECK(whole.summary<std::string>("multi_axis") == "mrope_alternate");
+  CHECK(whole.summary<std::vector<std::int64_t>>("mrope_section") == std::vector<std::int64_t>{24, 20, 20});
+  CHECK(row(whole, "", "mrope_section") == "[24,20,20] <- rope_scaling.mrope_section");
+  CHECK(row(whole, "", "multi_axis") == "mrope_alternate <- rope_scaling.mrope_interleaved");
+  CHECK(whole.report.conclusion.find(
+            "Positions have 3 axes: sections of 24, 20, 20 pairs, in sum 64 of 64 (mrope_alternate: ") !=
+        std::string::npos);
+  const std::string problem = "sections 24 + 20 + 19 sum to 63, but rotary_dim / 2 is 64.";
+  CHECK_FALSE(any_has(whole.summary<std::vector<std::string>>("warnings"), "sum to"));
+  CHECK(any_has(inspected("[24, 20, 19]").summary<std::vector<std::string>>("warnings"), problem));
+  CHECK(run_experiment("inspect").summary_is_null("mrope_section"));
+}
