@@ -95,7 +95,7 @@ class Mistakes {
     };
     if (form.word() != "mrope") add("sections in blocks", "as Qwen2-VL has them", dealt(as("mrope")));
     if (form.word() != "mrope_alternate") {
-      add("sections alternate", "as Qwen3-VL has them", dealt(as("mrope_alternate")));
+      add("sections alternate", "t, h, w by turns", dealt(as("mrope_alternate")));
     }
     const auto pairs_of = [&](std::int64_t pair) {
       return std::count(rope_.pair_axis.begin(), rope_.pair_axis.end(),
