@@ -44,7 +44,7 @@ class Golden(ProcessTest):
                     self.assertLessEqual(self.worst(about, arrays, x, y), 1)
                     self.assertGreater(self.worst(about, arrays, x, y, shift=1), 10)
                 summary = self.document("probe", "--query-input", "g/queries_in.npy", "--query-output", "g/queries_out.npy",
-                                        "--key-input", "g/keys_in.npy", "--key-output", "g/keys_out.npy", "--positions",
+                                        "--key-input", "g/keys_in.npy", "--key-output", "g/keys_out.npy", "--positions-input",
                                         "g/positions.npy", *words[:2])["summary"]
                 self.assertEqual((summary["verdict"], summary["mistake"]), ("match", None))
 

@@ -115,7 +115,7 @@ class Dumps(ProcessTest):
         self.file("d.safetensors", safetensors(x=self.x, y=self.y, p=self.p))
         for archive in ("plain.npz", "deflated.npz", "d.safetensors"):
             with self.subTest(archive):
-                self.matches(f"{archive}:x", f"{archive}:y", "--positions", f"{archive}:p")
+                self.matches(f"{archive}:x", f"{archive}:y", "--positions-input", f"{archive}:p")
         np.savez(self.folder / "one.npz", self.x)
         np.save(self.folder / "y.npy", self.y)
         self.matches("one.npz", "y.npy")
@@ -146,8 +146,8 @@ class Dumps(ProcessTest):
         np.savez(self.folder / "d.npz", x=self.x, y=self.y, flat_x=self.x.transpose(0, 2, 1, 3).reshape(2, 24, 256),
                  flat_y=flat, p=self.p[None, None], few=self.x[:, :2], many=np.repeat(self.y[:, :2], 2, 1), rows=self.y[0, 0],
                  rows_x=self.x[0, 0])
-        self.matches("d.npz:x", "d.npz:y", "--positions", "d.npz:p")
-        self.matches("d.npz:flat_x", "d.npz:flat_y", "--positions", "d.npz:p")
+        self.matches("d.npz:x", "d.npz:y", "--positions-input", "d.npz:p")
+        self.matches("d.npz:flat_x", "d.npz:flat_y", "--positions-input", "d.npz:p")
         self.matches("d.npz:few", "d.npz:many")  # keys repeated for their query heads
         self.matches("d.npz:rows_x", "d.npz:rows")
         y = half(self.x, self.p + (np.arange(4) == 2)[:, None])
@@ -169,7 +169,7 @@ class Dumps(ProcessTest):
     def test_positions_that_repeat(self):
         p = np.array([0, 1, 2, 3] * 6)
         np.savez(self.folder / "d.npz", x=self.x, y=half(self.x, p).astype("f4"), p=p)
-        self.matches("d.npz:x", "d.npz:y", "--positions", "d.npz:p")
+        self.matches("d.npz:x", "d.npz:y", "--positions-input", "d.npz:p")
 
     def test_latent_attention(self):
         """DeepSeek's heads end with the 64 channels that rotate; its own code reads pairs and writes halves."""
@@ -207,7 +207,7 @@ class Dumps(ProcessTest):
         self.assertIs(apply_rotary_pos_emb, kept)
         self.assertEqual(model.rotary.hooks, [])
         summary = self.document("probe", "--query-input", "d.npz:q_in", "--query-output", "d.npz:q_out", "--key-input",
-                                "d.npz:k_in", "--key-output", "d.npz:k_out", "--positions", "d.npz:positions",
+                                "d.npz:k_in", "--key-output", "d.npz:k_out", "--positions-input", "d.npz:positions",
                                 *self.meant)["summary"]
         self.assertEqual((summary["verdict"], summary["n_places"]), ("match", 2 * 2 * 24))
         with self.assertRaisesRegex(ValueError, "layer 2 never rotated"):

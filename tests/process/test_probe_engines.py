@@ -22,7 +22,7 @@ class Engines(ProcessTest):
     def ask(self, engine):
         for name in ("x", "y", "positions"):
             np.save(self.folder / f"{name}.npy", engine[name])
-        done = self.run_poslab("probe", "--query-input", "x.npy", "--query-output", "y.npy", "--positions",
+        done = self.run_poslab("probe", "--query-input", "x.npy", "--query-output", "y.npy", "--positions-input",
                                "positions.npy", "--format", "json", *engine["flags"])
         self.assertEqual(done.returncode, 0, (engine["name"], done.stderr))
         return json.loads(done.stdout)["summary"]
