@@ -190,6 +190,9 @@ REWORDED = [(r"^probe --demo", "it knows more demos"),
 # (pattern on the command, place, reason): what a document, a file or an exit status has on purpose in another way.
 CHANGED = [(r"^probe", r"^(?!status$)", "it judges place by place, and names what it measured: other fields, rows and sentences")]
 
+# Experiments that the old one does not have.
+NEW_EXPERIMENTS = {"golden"}
+
 # Rates differ between any two runs.
 RATE = re.compile(r"[\d.]+ tokens/s\b")
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?!\w|\.\d)")

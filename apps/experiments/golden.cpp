@@ -32,7 +32,7 @@ struct Params {
   std::string profile = "f32_table";
   DType dtype = DType::f32;
   std::int64_t seed = 1;
-  std::optional<std::string> folder;
+  std::optional<FilePath> folder;
 
   static void fields(auto& self, auto&& field) {
     RopeParams::fields(self.rope, field);
@@ -72,12 +72,11 @@ struct Summary {
 };
 
 struct Row {
-  std::string file, meaning, stored_as;
-  std::vector<std::int64_t> shape;
+  std::string file, meaning, stored_as, shape;
 
   static void fields(auto& self, auto&& field) {
     field("file", self.file, "name in the folder");
-    field("shape", self.shape, "sizes of its axes");
+    field("shape", self.shape, "sizes of its axes, 2x8x64");
     field("stored_as", self.stored_as, "element type in the file");
     field("meaning", self.meaning, "what it holds");
   }
@@ -85,6 +84,7 @@ struct Row {
 
 struct GoldenFile {
   Row row;
+  std::vector<std::int64_t> shape;
   DType type;
   std::vector<double> values;
 };
@@ -114,7 +114,10 @@ class Golden {
       // numpy has no bf16.
       if (type == DType::bf16) type = DType::f32;
       files.push_back(
-          {{name + ".npy", std::move(meaning), std::string(to_word(type)), std::move(shape)}, type, std::move(values)});
+          {{name + ".npy", std::move(meaning), std::string(to_word(type)), fmt::format("{}", fmt::join(shape, "x"))},
+           std::move(shape),
+           type,
+           std::move(values)});
     };
     Generator generator(p_.seed);
     for (const auto& [name, heads] : {std::pair{"queries", p_.n_heads}, {"keys", p_.n_kv_heads}}) {
@@ -215,7 +218,7 @@ std::string describe_files(const Params& p, const Golden& golden, const std::vec
   j["seed"] = p.seed;
   for (const GoldenFile& f : files) {
     nlohmann::ordered_json entry;
-    entry["shape"] = f.row.shape;
+    entry["shape"] = f.shape;
     entry["stored_as"] = f.row.stored_as;
     entry["meaning"] = f.row.meaning;
     j["files"][f.row.file] = std::move(entry);
@@ -240,7 +243,7 @@ void write_all(const std::string& folder, const std::vector<GoldenFile>& files, 
   for (const GoldenFile& f : files) {
     std::vector<std::byte> bytes(f.values.size() * bytes_per_element(f.type));
     narrow_to_bytes(f.type, f.values, bytes.data());
-    write_bytes(std::filesystem::path(folder) / f.row.file, npy_header(f.type, f.row.shape), bytes);
+    write_bytes(std::filesystem::path(folder) / f.row.file, npy_header(f.type, f.shape), bytes);
   }
   write_bytes(std::filesystem::path(folder) / "golden.json", description, {});
 }

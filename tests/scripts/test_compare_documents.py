@@ -116,7 +116,7 @@ class Compare(unittest.TestCase):
         _, cases = compared.cases()
         self.assertGreater(len(registered), 15)
         self.assertGreaterEqual(len({case.command for case in cases}), 60)
-        for name in registered:
+        for name in registered - compared.NEW_EXPERIMENTS:
             self.assertTrue(any(case.experiment == name and case.status == 0 for case in cases), name)
 
 
