@@ -1,6 +1,7 @@
 // libFuzzer: whatever the bytes, the readers of tensors, positions and vocabulary answer or throw
 // std::invalid_argument.
 #include "fuzz/fuzz_file.h"
+#include "poslab/model_configs/config_differences.h"
 #include "poslab/model_configs/gguf_config.h"
 #include "poslab/model_configs/weight_facts.h"
 #include "poslab/tokenizers/tokenizer.h"
