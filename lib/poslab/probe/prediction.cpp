@@ -116,7 +116,7 @@ void Prediction::at(double position, std::vector<PairMap>& maps, std::vector<dou
   const bool overwritten = p.form == PairForm::first_overwritten || p.form == PairForm::second_overwritten;
   const std::size_t n = maps.size();
   for (std::size_t i = 0; i < n; ++i) {
-    if (!model_.copied.empty() && model_.copied[i]) {
+    if (i < model_.copied.size() && model_.copied[i]) {
       maps[i] = {};
       slack[i] = 0;
       continue;

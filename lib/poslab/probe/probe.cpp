@@ -53,6 +53,8 @@ EngineModel with_rope(const EngineModel& model, const RopeHypothesis& rope) {
   out.frequency_error.clear();
   if (rope.layout != model.pairing.read || rope.rotary_dim() != model.pairing.rotary_dim) {
     out.pairing = make_model(rope).pairing;
+    // Pairs that the dump's own pairing does not have are rotated.
+    if (!out.copied.empty()) out.copied.resize(static_cast<std::size_t>(out.pairing.rotary_dim / 2));
   }
   out.cos_gain = out.sin_gain = rope.frequencies.attention_factor;
   return out;
