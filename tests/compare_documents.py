@@ -175,7 +175,6 @@ ADDED = {**{name: METHODS for name in ("table", "embed", "shuffle-test", "cache-
          "*": {"params": set(), "summary": set(), "rows": set()},
          "rotate": {"params": AXES | {"axis_positions", "token"},
                     "summary": {"resolved_axis_positions", "resolved_mrope_section"}, "rows": {"axis"}},
-         "cache-test": {"params": METHOD_PARAMS | AXES | {"batch_size", "axis_counting"}, "summary": set(), "rows": {"query_axis_positions"}},
          "inspect": {"params": set(), "summary": {"multi_axis", "mrope_section"}, "rows": set()}}
 
 # (pattern on the command, pattern on the place such as rows.3.score, relative tolerance, reason). Otherwise bit for bit.
